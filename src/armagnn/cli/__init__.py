@@ -1,0 +1,19 @@
+"""The command line: ``armagnn train | predict | show``."""
+
+from armagnn.cli.app import app
+from armagnn.cli.predict import predict
+from armagnn.cli.show import show
+from armagnn.cli.train import train
+
+app.command()(train)
+app.command()(predict)
+app.command()(show)
+# Register further commands here, one line each: app.command("bench")(main_command)
+
+
+def main() -> None:
+    """Run the command line (the console script ``armagnn``)."""
+    app(prog_name="armagnn")
+
+
+__all__ = ["app", "main"]

@@ -1,0 +1,59 @@
+"""The few typed errors users meet.
+
+Every error names the argument that is wrong and says what to do. All of them are an :class:`ArmagnnError`, and
+each is also the built-in error that users of PyTorch and numpy would expect, so ``except ValueError`` works too.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ArmagnnError(Exception):
+    """Base of every error that armagnn raises on purpose."""
+
+
+class ShapeError(ArmagnnError, ValueError):
+    """A tensor or array has the wrong shape."""
+
+
+class DTypeError(ArmagnnError, TypeError):
+    """A tensor or array has the wrong type of numbers."""
+
+
+class DeviceError(ArmagnnError, ValueError):
+    """Two tensors that must meet live on different devices."""
+
+
+class GraphError(ArmagnnError, ValueError):
+    """A graph cannot be what it claims to be: ids out of range, bad weights, an unknown kind."""
+
+
+class SymmetryError(GraphError):
+    """A symmetric operator is needed and a directed graph was given."""
+
+
+class ParameterError(ArmagnnError, ValueError):
+    """An option of a layer, a filter or a command lies outside its range."""
+
+
+class UnknownNameError(ParameterError, KeyError):
+    """A name (dataset, activation, option) that does not exist; the message carries the nearest known one."""
+
+    def __init__(self, what: str, name: object, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        super().__init__(f"Unknown {what} {name!r}.{hint} Known: {', '.join(names)}.")
+
+    def __str__(self) -> str:  # KeyError would show the repr of the message
+        return str(self.args[0])
+
+
+class DataError(ArmagnnError, ValueError):
+    """A data file is corrupt, truncated, of another format, or holds values that are not finite."""
+
+
+class RunError(ArmagnnError, ValueError):
+    """A run folder is missing, incomplete, corrupt, or was not written by armagnn."""

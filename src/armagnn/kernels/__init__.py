@@ -1,0 +1,23 @@
+"""How ``op @ x`` and one GCS step run. Nothing outside this room knows about devices.
+
+=============  =====================================================================================
+`ops`          the registered operators: autograd, vmap, shapes for the compiler, choice of back end
+`reference`    plain torch: the oracle in tests and the fall-back where nothing faster is installed
+`cpu`          numba kernels for the processor, built on `gather` (vector code) and `threads`
+`random`       the one counter-based source of randomness
+=============  =====================================================================================
+"""
+
+from armagnn.kernels.ops import (
+    ACTIVATIONS,
+    backend,
+    dropout,
+    gcs,
+    sddmm,
+    sort_coo,
+    spmm,
+    stack_matmul,
+    transpose,
+)
+
+__all__ = ["ACTIVATIONS", "backend", "dropout", "gcs", "sddmm", "sort_coo", "spmm", "stack_matmul", "transpose"]

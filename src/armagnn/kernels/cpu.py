@@ -1,0 +1,238 @@
+"""The kernels for the processor, in numba.
+
+Each takes detached CPU tensors, sees them as numpy arrays without a copy, and shares rows out over threads. Row ``i``
+of a product is summed in the order of its nonzeros by one thread: the same bits every time and for every thread count.
+Compiled code is cached on disk, so only the first call on a machine waits (a second or two).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from numba import njit
+from torch import Tensor
+
+from armagnn.kernels import threads
+from armagnn.kernels.gather import blocks, gather
+from armagnn.kernels.random import DROPOUT, MASK, MULTIPLIERS, ROUNDS, WEYL, threshold
+
+Array = npt.NDArray[Any]
+
+MIN_PRODUCTS = 1 << 20
+"""Multiply-adds below which a second thread costs more than it brings (about 100 microseconds of work)."""
+
+# The activations that the epilogue applies itself. The others need exp, which only torch has in vector form.
+_FUSED = {"none": 0, "relu": 1, "leaky_relu": 2}
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _product_rows(
+    rowptr: Array, col: Array, value: Array, x: Array, skip: Array, bias: Array, has_skip: bool, has_bias: bool,
+    activation: int, slope: float, starts: Array, widths: Array, out: Array, lo: int, hi: int,
+) -> None:  # fmt: skip
+    # Blocks of columns outermost: the rows of x that a block touches are few enough to stay in the second-level cache.
+    epilogue = has_skip or has_bias or activation != 0
+    zero = out.dtype.type(0)
+    for block in range(starts.size):
+        c, width = starts[block], widths[block]
+        for i in range(lo, hi):
+            start, end = np.int64(rowptr[i]), np.int64(rowptr[i + 1])
+            if width == 64:
+                gather(out, i, c, x, col, value, start, end, 64)
+            elif width == 32:
+                gather(out, i, c, x, col, value, start, end, 32)
+            elif width == 16:
+                gather(out, i, c, x, col, value, start, end, 16)
+            elif width == 8:
+                gather(out, i, c, x, col, value, start, end, 8)
+            elif width == 4:
+                gather(out, i, c, x, col, value, start, end, 4)
+            elif width == 2:
+                gather(out, i, c, x, col, value, start, end, 2)
+            else:
+                gather(out, i, c, x, col, value, start, end, 1)
+            if epilogue:  # the block is still in the first-level cache
+                row = out[i, c : c + width]
+                if has_skip:
+                    added = skip[i, c : c + width]
+                    for f in range(width):
+                        row[f] += added[f]
+                if has_bias:
+                    added = bias[c : c + width]
+                    for f in range(width):
+                        row[f] += added[f]
+                if activation == 1:  # written so that NaN stays NaN and -inf becomes 0, as in torch
+                    for f in range(width):
+                        row[f] = zero if row[f] < zero else row[f]
+                elif activation == 2:
+                    for f in range(width):
+                        row[f] = row[f] * slope if row[f] < zero else row[f]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _sddmm_rows(rowptr: Array, col: Array, a: Array, b: Array, out: Array, lo: int, hi: int) -> None:
+    for i in range(lo, hi):
+        left = a[i]
+        for j in range(rowptr[i], rowptr[i + 1]):
+            right = b[col[j]]
+            total = left[0] * right[0]
+            for f in range(1, left.size):
+                total += left[f] * right[f]
+            out[j] = total
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _philox(block: Any, key0: int, key1: int, step: int, purpose: int) -> tuple[Any, Any, Any, Any]:
+    mask, half = np.uint64(MASK), np.uint64(32)
+    m0, m1 = np.uint64(MULTIPLIERS[0]), np.uint64(MULTIPLIERS[1])
+    w0, w1 = np.uint64(WEYL[0]), np.uint64(WEYL[1])
+    c0, c1, c2, c3 = np.uint64(block) & mask, np.uint64(block) >> half, np.uint64(step), np.uint64(purpose)
+    k0, k1 = np.uint64(key0), np.uint64(key1)
+    for _ in range(ROUNDS):
+        p0, p1 = c0 * m0, c2 * m1
+        c0, c1, c2, c3 = (p1 >> half) ^ c1 ^ k0, p1 & mask, (p0 >> half) ^ c3 ^ k1, p0 & mask
+        k0, k1 = (k0 + w0) & mask, (k1 + w1) & mask
+    return c0, c1, c2, c3
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _dropout_blocks(
+    x: Array, out: Array, key0: int, key1: int, step: int, purpose: int, limit: Any, scale: Any, lo: int, hi: int
+) -> None:
+    limit = np.uint64(limit)
+    zero = x.dtype.type(0)
+    whole = min(hi, x.size // 4)
+    for block in range(lo, whole):
+        w0, w1, w2, w3 = _philox(block, key0, key1, step, purpose)
+        base = 4 * block
+        out[base] = x[base] * scale if w0 >= limit else zero
+        out[base + 1] = x[base + 1] * scale if w1 >= limit else zero
+        out[base + 2] = x[base + 2] * scale if w2 >= limit else zero
+        out[base + 3] = x[base + 3] * scale if w3 >= limit else zero
+    if hi > whole:
+        words = _philox(whole, key0, key1, step, purpose)
+        for lane in range(x.size - 4 * whole):
+            index = 4 * whole + lane
+            out[index] = x[index] * scale if words[lane] >= limit else zero
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _counting_sort(key: Array, order: Array, buckets: int, pointer: Array, perm: Array) -> None:
+    # Stable: entries with one key keep the order in which `order` names them.
+    pointer[:] = 0
+    for j in range(key.size):
+        pointer[key[j] + 1] += 1
+    for b in range(buckets):
+        pointer[b + 1] += pointer[b]
+    place = pointer[:-1].copy()
+    for position in range(order.size):
+        j = order[position]
+        k = key[j]
+        perm[place[k]] = j
+        place[k] += 1
+
+
+def _numpy(x: Tensor) -> Array:
+    array = x.view(torch.uint16).numpy() if x.dtype == torch.bfloat16 else x.numpy()
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def _row_bounds(rowptr: Array, width: int) -> list[int]:
+    """Cut the rows where the work, one unit a nonzero and one a row, is shared out evenly."""
+    rows, nonzeros = rowptr.size - 1, int(rowptr[-1])
+    chunks = threads.num_chunks((nonzeros + rows) * width, MIN_PRODUCTS)
+    if chunks == 1:
+        return [0, rows]
+    total = nonzeros + rows
+    cuts, low = [0], 0
+    for target in range(1, chunks):
+        goal, high = total * target // chunks, rows
+        while low < high:  # the first row whose work ends at or behind the goal
+            middle = (low + high) // 2
+            if int(rowptr[middle]) + middle < goal:
+                low = middle + 1
+            else:
+                high = middle
+        cuts.append(low)
+    return [*cuts, rows]
+
+
+def _accumulator(dtype: torch.dtype) -> torch.dtype:
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def gcs(
+    rowptr: Tensor, col: Tensor, value: Tensor, x: Tensor, skip: Tensor | None, bias: Tensor | None,
+    act: str, slope: float,
+) -> Tensor:  # fmt: skip
+    """Return ``act(A x + skip + bias)``; the sum, the bias and the cheap activations in one pass over the output."""
+    work = _accumulator(x.dtype)
+    out = torch.empty(rowptr.numel() - 1, x.shape[1], dtype=work)
+    if out.numel():
+        starts, widths = (np.array(part, dtype=np.int64) for part in blocks(x.shape[1]))
+        nothing = np.empty(0, dtype=out.numpy().dtype)
+        arrays = (
+            _numpy(rowptr), _numpy(col), _numpy(value.to(work)), _numpy(x),
+            nothing[None] if skip is None else _numpy(skip.to(work)),
+            nothing if bias is None else _numpy(bias.to(work)),
+        )  # fmt: skip
+        target = out.numpy()
+        fused = _FUSED.get(act, 0)
+        factor = target.dtype.type(slope if act == "leaky_relu" else 0.0)
+
+        def rows(lo: int, hi: int) -> None:
+            _product_rows(*arrays, skip is not None, bias is not None, fused, factor, starts, widths, target, lo, hi)
+
+        threads.run(rows, _row_bounds(arrays[0], x.shape[1]))
+    return out.to(x.dtype)
+
+
+def sddmm(rowptr: Tensor, col: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Return ``<a[i], b[j]>`` for every nonzero (i, j)."""
+    work = _accumulator(a.dtype)
+    out = torch.zeros(col.numel(), dtype=work)
+    if out.numel() and a.shape[1]:
+        arrays = (_numpy(rowptr), _numpy(col), _numpy(a.to(work)), _numpy(b.to(work)), out.numpy())
+        threads.run(lambda lo, hi: _sddmm_rows(*arrays, lo, hi), _row_bounds(arrays[0], a.shape[1]))
+    return out.to(a.dtype)
+
+
+def dropout(x: Tensor, seed: Tensor, p: float, step: int) -> Tensor:
+    """Return ``x`` with each entry zeroed with probability p, the others scaled by 1 / (1 - p)."""
+    work = _accumulator(x.dtype)
+    flat = _numpy(x.to(work).reshape(-1))
+    out = torch.empty(x.shape, dtype=work)
+    key = int(seed.item())
+    fixed = (key & MASK, (key >> 32) & MASK, step, DROPOUT, threshold(p), flat.dtype.type(1.0 / (1.0 - p)))
+    target = out.numpy().reshape(-1)
+    count = -(-flat.size // 4)
+    chunks = threads.num_chunks(count * 4, MIN_PRODUCTS // 4)
+    bounds = [count * k // chunks for k in range(chunks + 1)]
+    threads.run(lambda lo, hi: _dropout_blocks(flat, target, *fixed, lo, hi), bounds)
+    return out.to(x.dtype)
+
+
+def _sort(key: Tensor, order: Tensor | None, buckets: int) -> tuple[Tensor, Tensor]:
+    keys = _numpy(key)
+    pointer = np.empty(buckets + 1, dtype=keys.dtype)
+    perm = np.empty(keys.size, dtype=keys.dtype)
+    first = np.arange(keys.size, dtype=keys.dtype) if order is None else _numpy(order)
+    _counting_sort(keys, first, buckets, pointer, perm)
+    return torch.from_numpy(pointer), torch.from_numpy(perm)
+
+
+def sort_coo(row: Tensor, col: Tensor, num_rows: int, num_cols: int) -> tuple[Tensor, Tensor]:
+    """Return (rowptr, perm) that sort the entries by row, then column, then position: two linear passes."""
+    _, by_col = _sort(col, None, num_cols)
+    return _sort(row, by_col, num_rows)
+
+
+def transpose(rowptr: Tensor, col: Tensor, num_cols: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return (rowptr, col, perm) of the transposed matrix; its values are ``value[perm]``."""
+    pointer, perm = _sort(col, None, num_cols)
+    counts = (rowptr[1:] - rowptr[:-1]).long()
+    row = torch.repeat_interleave(torch.arange(counts.numel(), dtype=col.dtype), counts)
+    return pointer, row[perm.long()], perm

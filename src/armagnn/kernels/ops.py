@@ -1,0 +1,365 @@
+"""The registered operators, each one node to the compiler: values, gradients, vmap, shapes, choice of back end.
+
+A sparse matrix A comes as ``(rowptr, col, value)`` with its transpose ``(t_rowptr, t_col, t_value)``, so that the
+gradient with respect to x, ``A.T @ g``, is the same operator with the two swapped: no atomics, and differentiable
+again. For fixed symmetric values both are the same tensors. Where the values themselves need a gradient the transpose
+is a real one, with ``perm`` (``t_value = value[perm]``) and its inverse.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+from armagnn.kernels import reference
+
+ACTIVATIONS: Final = ("none", "relu", "leaky_relu", "elu", "tanh", "sigmoid")
+"""Activations of `gcs` whose derivative is a function of their value, so that nothing else need be kept."""
+
+_PATTERN = "Tensor rowptr, Tensor col, Tensor t_rowptr, Tensor t_col, Tensor? perm, Tensor? inverse"
+_MATRIX = (
+    "Tensor rowptr, Tensor col, Tensor value, Tensor t_rowptr, Tensor t_col, Tensor t_value, "
+    "Tensor? perm, Tensor? inverse"
+)
+_EPILOGUE = "Tensor? skip, Tensor? bias, Tensor? seed, float p, int step, str act, float slope"
+_library = torch.library.Library("armagnn", "DEF")  # type: ignore[no-untyped-call]
+for _schema in (
+    f"spmm({_MATRIX}, Tensor x) -> Tensor",
+    f"gcs({_MATRIX}, Tensor x, {_EPILOGUE}) -> Tensor",
+    f"sddmm({_PATTERN}, Tensor a, Tensor b) -> Tensor",
+    "dropout(Tensor x, Tensor seed, float p, int step) -> Tensor",
+    "stack_matmul(Tensor h, Tensor w) -> Tensor",
+    "sort_coo(Tensor row, Tensor col, SymInt num_rows, SymInt num_cols) -> (Tensor, Tensor)",
+    "transpose(Tensor rowptr, Tensor col, SymInt num_cols) -> (Tensor, Tensor, Tensor)",
+):
+    _library.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))  # type: ignore[no-untyped-call]
+
+sort_coo = torch.ops.armagnn.sort_coo
+transpose = torch.ops.armagnn.transpose
+
+
+def spmm(*args: Any) -> Tensor:
+    """Return ``A @ x``, shape (M, C), for x of shape (N, C); arguments as in the schema."""
+    return _call("spmm", args)
+
+
+def gcs(*args: Any) -> Tensor:
+    """Return ``act(A @ x + dropout(skip) + bias)``, Eq. 14 with the weights applied; arguments as in the schema."""
+    return _call("gcs", args)
+
+
+def sddmm(*args: Any) -> Tensor:
+    """Return ``<a[i], b[j]>`` for every nonzero (i, j), the gradient with respect to the values."""
+    return _call("sddmm", args)
+
+
+def stack_matmul(h: Tensor, w: Tensor) -> Tensor:
+    """Return ``h[:, k] @ w[k]`` for every stack k: (M, K, F) times (K, F, G) is (M, K, G), contiguous."""
+    return _call("stack_matmul", (h, w))
+
+
+def dropout(*args: Any) -> Tensor:
+    """Return x with each entry zeroed with probability p, the mask a function of the seed and the step."""
+    return _call("dropout", args)
+
+
+# ------------------------------------------------------------------------------------------------ choice of back end
+
+
+_HAS_NUMBA: Final = importlib.util.find_spec("numba") is not None
+
+
+def backend(device: torch.device | str) -> ModuleType:
+    """Return the module whose kernels run on a device: the one place where that is decided.
+
+    Example:
+        >>> backend("cpu").__name__
+        'armagnn.kernels.cpu'
+    """
+    if torch.device(device).type == "cpu" and _HAS_NUMBA:
+        from armagnn.kernels import cpu  # the import compiles nothing, but numba takes half a second
+
+        return cpu
+    return reference
+
+
+def _spmm(*args: Any) -> Tensor:
+    rowptr, col, value, *_, x = args
+    out: Tensor = backend(x.device).gcs(rowptr, col, value, x, None, None, "none", 0.0)
+    return out
+
+
+def _gcs(*args: Any) -> Tensor:
+    rowptr, col, value, *_, x, skip, bias, seed, p, step, act, slope = args
+    kernels = backend(x.device)
+    if seed is not None and skip is not None:
+        skip = kernels.dropout(skip, seed, p, step)
+    fused = act in ("none", "relu", "leaky_relu")
+    out: Tensor = kernels.gcs(rowptr, col, value, x, skip, bias, act if fused else "none", slope)
+    return out if fused else reference.activate(out, act, slope)
+
+
+def _stack_matmul(h: Tensor, w: Tensor) -> Tensor:
+    # A batched product would put the stacks first and cost a permuting copy here and in the backward pass.
+    out = h.new_empty(h.shape[0], h.shape[1], w.shape[2])
+    for k in range(h.shape[1]):
+        torch.mm(h[:, k], w[k], out=out[:, k])
+    return out
+
+
+_implementations: Final[dict[str, Callable[..., Any]]] = {
+    "spmm": _spmm,
+    "gcs": _gcs,
+    "sddmm": lambda rowptr, col, t_rowptr, t_col, perm, inverse, a, b: backend(a.device).sddmm(rowptr, col, a, b),
+    "dropout": lambda x, seed, p, step: backend(x.device).dropout(x, seed, p, step),
+    "stack_matmul": _stack_matmul,
+    "sort_coo": lambda row, col, m, n: backend(row.device).sort_coo(row, col, m, n),
+    "transpose": lambda rowptr, col, n: backend(col.device).transpose(rowptr, col, n),
+}
+for _name, _function in _implementations.items():
+    for _key in ("CPU", "CUDA", "CompositeExplicitAutograd"):
+        _library.impl(_name, _function, _key)  # type: ignore[no-untyped-call]
+
+
+# --------------------------------------------------------------------------------------------- shapes for the compiler
+
+
+@torch.library.register_fake("armagnn::spmm")
+def _(rowptr, col, value, t_rowptr, t_col, t_value, perm, inverse, x):  # type: ignore[no-untyped-def]
+    return x.new_empty(rowptr.shape[0] - 1, x.shape[1])
+
+
+@torch.library.register_fake("armagnn::gcs")
+def _(rowptr, col, value, t_rowptr, t_col, t_value, perm, inverse, x, *rest):  # type: ignore[no-untyped-def]
+    return x.new_empty(rowptr.shape[0] - 1, x.shape[1])
+
+
+@torch.library.register_fake("armagnn::sddmm")
+def _(rowptr, col, t_rowptr, t_col, perm, inverse, a, b):  # type: ignore[no-untyped-def]
+    return a.new_empty(col.shape[0])
+
+
+@torch.library.register_fake("armagnn::dropout")
+def _(x, seed, p, step):  # type: ignore[no-untyped-def]
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+@torch.library.register_fake("armagnn::stack_matmul")
+def _(h, w):  # type: ignore[no-untyped-def]
+    return h.new_empty(h.shape[0], h.shape[1], w.shape[2])
+
+
+@torch.library.register_fake("armagnn::sort_coo")
+def _(row, col, num_rows, num_cols):  # type: ignore[no-untyped-def]
+    return row.new_empty(num_rows + 1), torch.empty_like(row)
+
+
+@torch.library.register_fake("armagnn::transpose")
+def _(rowptr, col, num_cols):  # type: ignore[no-untyped-def]
+    return rowptr.new_empty(num_cols + 1), torch.empty_like(col), torch.empty_like(col)
+
+
+# ---------------------------------------------------------------------------------------------------------- gradients
+
+
+def _swap(matrix: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments of the transposed matrix."""
+    rowptr, col, value, t_rowptr, t_col, t_value, perm, inverse = matrix
+    return t_rowptr, t_col, t_value, rowptr, col, value, inverse, perm
+
+
+def _value_gradient(matrix: tuple[Any, ...], g: Tensor, x: Tensor) -> Tensor:
+    rowptr, col, _, t_rowptr, t_col, _, perm, inverse = matrix
+    return sddmm(rowptr, col, t_rowptr, t_col, perm, inverse, g, x)
+
+
+def _spmm_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    *matrix, x = inputs
+    ctx.save_for_backward(*matrix, x if ctx.needs_input_grad[2] else None)
+
+
+def _spmm_backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
+    *matrix, x = ctx.saved_tensors
+    g = g.contiguous()
+    value_grad = _value_gradient(tuple(matrix), g, x) if ctx.needs_input_grad[2] else None
+    x_grad = spmm(*_swap(tuple(matrix)), g) if ctx.needs_input_grad[8] else None
+    return None, None, value_grad, None, None, None, None, None, x_grad
+
+
+def _activation_gradient(g: Tensor, out: Tensor, act: str, slope: float) -> Tensor:
+    """Return ``g * act'(z)`` from ``out = act(z)``: one pass, differentiable again in g and out."""
+    aten: Any = torch.ops.aten
+    gradient: Tensor
+    if act == "none":
+        return g
+    if act == "relu":
+        gradient = aten.threshold_backward(g, out, 0)
+    elif act == "leaky_relu":
+        gradient = aten.leaky_relu_backward(g, out, slope, True)
+    elif act == "elu":
+        gradient = aten.elu_backward(g, slope, 1, 1, True, out)
+    else:
+        gradient = aten.tanh_backward(g, out) if act == "tanh" else aten.sigmoid_backward(g, out)
+    return gradient
+
+
+def _gcs_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    *matrix, x, _skip, _bias, seed, ctx.p, ctx.step, ctx.act, ctx.slope = inputs
+    kept = None if ctx.act == "none" else output
+    ctx.save_for_backward(*matrix, seed, x if ctx.needs_input_grad[2] else None, kept)
+
+
+def _gcs_backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
+    *matrix, seed, x, out = ctx.saved_tensors
+    g = _activation_gradient(g, out, ctx.act, ctx.slope).contiguous()
+    need = ctx.needs_input_grad
+    value_grad = _value_gradient(tuple(matrix), g, x) if need[2] else None
+    x_grad = spmm(*_swap(tuple(matrix)), g) if need[8] else None
+    skip_grad = None
+    if need[9]:  # the mask is drawn again from the seed, not stored
+        skip_grad = g if seed is None else dropout(g, seed, ctx.p, ctx.step)
+    bias_grad = g.sum(0) if need[10] else None
+    return None, None, value_grad, *(None,) * 5, x_grad, skip_grad, bias_grad, *(None,) * 5
+
+
+def _sddmm_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _sddmm_backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
+    rowptr, col, t_rowptr, t_col, perm, inverse, a, b = ctx.saved_tensors
+    matrix = (rowptr, col, g, t_rowptr, t_col, g.index_select(0, perm), perm, inverse)
+    a_grad = spmm(*matrix, b) if ctx.needs_input_grad[6] else None
+    b_grad = spmm(*_swap(matrix), a) if ctx.needs_input_grad[7] else None
+    return *(None,) * 6, a_grad, b_grad
+
+
+def _dropout_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    _, seed, ctx.p, ctx.step = inputs
+    ctx.save_for_backward(seed)
+
+
+def _dropout_backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
+    (seed,) = ctx.saved_tensors
+    return dropout(g, seed, ctx.p, ctx.step), None, None, None
+
+
+def _stack_matmul_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _stack_matmul_backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
+    h, w = ctx.saved_tensors
+    h_grad = stack_matmul(g, w.transpose(1, 2)) if ctx.needs_input_grad[0] else None
+    w_grad = torch.einsum("nkf,nkg->kfg", h, g) if ctx.needs_input_grad[1] else None
+    return h_grad, w_grad
+
+
+# --------------------------------------------------------------------------------------------------------------- vmap
+
+
+def _fold(x: Tensor, dim: int | None, size: int) -> Tensor:
+    """Return (N, batch × C) from a tensor with a batch axis (or without: it is repeated)."""
+    x = x.unsqueeze(1).expand(-1, size, -1) if dim is None else x.movedim(dim, 1)
+    return x.reshape(x.shape[0], -1)
+
+
+def _loop(op: Any, info: Any, in_dims: tuple[Any, ...], args: tuple[Any, ...]) -> tuple[Tensor, int]:
+    """One call a batch element: for batched values or seeds, which no single product can serve."""
+    results = [
+        op(*(a if d is None else a.select(d, k) for a, d in zip(args, in_dims, strict=True)))
+        for k in range(info.batch_size)
+    ]
+    return torch.stack(results), 0
+
+
+def _spmm_vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Tensor, int]:
+    if any(d is not None for d in in_dims[:8]):
+        return _loop(spmm, info, in_dims, args)
+    out = spmm(*args[:8], _fold(args[8], in_dims[8], info.batch_size))
+    return out.view(out.shape[0], info.batch_size, -1), 1
+
+
+def _gcs_vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Tensor, int]:
+    *matrix, x, skip, bias, seed, p, step, act, slope = args
+    if any(d is not None for d in in_dims[:8]) or seed is not None:
+        return _loop(gcs, info, in_dims, args)
+    size = info.batch_size
+    skip = None if skip is None else _fold(skip, in_dims[9], size)
+    if bias is not None:
+        bias = (bias.expand(size, -1) if in_dims[10] is None else bias.movedim(in_dims[10], 0)).reshape(-1)
+    out = gcs(*matrix, _fold(x, in_dims[8], size), skip, bias, seed, p, step, act, slope)
+    return out.view(out.shape[0], size, -1), 1
+
+
+def _sddmm_vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Tensor, int]:
+    return _loop(sddmm, info, in_dims, args)
+
+
+def _dropout_vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Tensor, int]:
+    return _loop(dropout, info, in_dims, args)
+
+
+def _stack_matmul_vmap(info: Any, in_dims: tuple[Any, ...], h: Tensor, w: Tensor) -> tuple[Tensor, int]:
+    size, stacks = info.batch_size, w.shape[0] if in_dims[1] is None else w.movedim(in_dims[1], 0).shape[1]
+    h = h.unsqueeze(1).expand(-1, size, -1, -1) if in_dims[0] is None else h.movedim(in_dims[0], 1)
+    w = w.expand(size, -1, -1, -1) if in_dims[1] is None else w.movedim(in_dims[1], 0)
+    out = stack_matmul(h.flatten(1, 2), w.flatten(0, 1))
+    return out.view(out.shape[0], size, stacks, -1), 1
+
+
+# ------------------------------------------------------------------------------------------------------- registration
+
+
+class _Gradient(NamedTuple):
+    """One operator's gradient in the two forms that torch asks for."""
+
+    eager: type[torch.autograd.Function]
+    transformed: type[torch.autograd.Function]
+
+
+def _differentiable(name: str, setup: Any, backward: Any, vmap: Any) -> _Gradient:
+    """Register gradient and vmap with the operator, and return the same as autograd Functions.
+
+    The compiler needs the operator. Plain eager code takes a Function, which costs a fraction of the operator's way
+    through the dispatcher; ``torch.func`` needs one with its own ``setup_context``, which torch calls more slowly.
+    """
+    torch.library.register_autograd(f"armagnn::{name}", backward, setup_context=setup)
+    torch.library.register_vmap(f"armagnn::{name}", vmap)
+
+    def forward(ctx: Any, *args: Any) -> Any:
+        out = _implementations[name](*args)
+        setup(ctx, args, out)
+        return out
+
+    def transformed(*args: Any) -> Any:
+        return _call(name, args)
+
+    base, members = (torch.autograd.Function,), {"backward": staticmethod(backward)}
+    functional = {"forward": transformed, "setup_context": setup, "vmap": vmap}
+    return _Gradient(
+        type(f"_{name}", base, members | {"forward": staticmethod(forward)}),
+        type(f"_{name}_transformed", base, members | {k: staticmethod(f) for k, f in functional.items()}),
+    )
+
+
+_gradients: Final = {
+    "spmm": _differentiable("spmm", _spmm_setup, _spmm_backward, _spmm_vmap),
+    "gcs": _differentiable("gcs", _gcs_setup, _gcs_backward, _gcs_vmap),
+    "sddmm": _differentiable("sddmm", _sddmm_setup, _sddmm_backward, _sddmm_vmap),
+    "dropout": _differentiable("dropout", _dropout_setup, _dropout_backward, _dropout_vmap),
+    "stack_matmul": _differentiable("stack_matmul", _stack_matmul_setup, _stack_matmul_backward, _stack_matmul_vmap),
+}
+
+
+def _call(name: str, args: tuple[Any, ...]) -> Tensor:
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():  # fake tensors, counters, tracers
+        return getattr(torch.ops.armagnn, name)(*args)  # type: ignore[no-any-return]
+    gradient = _gradients[name]
+    function = gradient.transformed if torch._C._are_functorch_transforms_active() else gradient.eager
+    return function.apply(*args)  # type: ignore[no-any-return,no-untyped-call]

@@ -1,0 +1,78 @@
+"""The one source of randomness: Philox-4x32-10, a function of (seed, purpose, step, index).
+
+``bits(seed, purpose, step, index)`` is a 32-bit number that depends on nothing else: not on the device, the number
+of threads, the order of the calls or what else is drawn. So a dropout mask is never stored (the backward pass
+computes it again), and one draw among many equals the same draw alone.
+
+The counter is ``(index // 4 low, index // 4 high, step, purpose)``, the key is the seed, and the number is word
+``index % 4`` of the block (Salmon et al., *Parallel random numbers: as easy as 1, 2, 3*, 2011).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+from torch import Tensor
+
+MASK: Final = 0xFFFFFFFF
+MULTIPLIERS: Final = (0xD2511F53, 0xCD9E8D57)
+WEYL: Final = (0x9E3779B9, 0xBB67AE85)
+ROUNDS: Final = 10
+
+DROPOUT: Final = 1
+"""Purpose of the masks of the skip connections; each use of randomness has its own number."""
+
+
+def draw_seed(device: torch.device) -> Tensor:
+    """Draw a seed, shape (1,), from torch's own generator, so that ``torch.manual_seed`` governs what follows.
+
+    It is a tensor on the device, never a Python number: nothing synchronises, and a captured or compiled graph
+    draws a fresh one each time it runs.
+    """
+    return torch.randint(0, 2**62, (1,), dtype=torch.int64, device=device)
+
+
+def threshold(p: float) -> int:
+    """Return the smallest number that is kept: ``bits >= threshold(p)`` holds with probability ``1 - p``."""
+    return min(round(p * 2**32), MASK)
+
+
+def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
+    """Return the four words of each block, as int64 tensors that hold 32-bit numbers.
+
+    A product of two 32-bit numbers fits 64 bits, and int64 arithmetic wraps: its low half is exact, and its high
+    half is what an arithmetic shift leaves after masking.
+    """
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(ROUNDS):
+        p0, p1 = c0 * MULTIPLIERS[0], c2 * MULTIPLIERS[1]
+        c0, c1, c2, c3 = ((p1 >> 32) & MASK) ^ c1 ^ k0, p1 & MASK, ((p0 >> 32) & MASK) ^ c3 ^ k1, p0 & MASK
+        k0, k1 = (k0 + WEYL[0]) & MASK, (k1 + WEYL[1]) & MASK
+    return c0, c1, c2, c3
+
+
+def bits(seed: Tensor, purpose: int, step: int, index: Tensor) -> Tensor:
+    """Return one 32-bit number (in int64) for every ``index``.
+
+    Example:
+        >>> import torch
+        >>> bits(torch.tensor([7]), DROPOUT, 0, torch.arange(3)).tolist()
+        [722801170, 3163310085, 3411012475]
+    """
+    block = index >> 2
+    zero = torch.zeros_like(block)
+    words = philox(
+        (block & MASK, (block >> 32) & MASK, zero + step, zero + purpose), (seed & MASK, (seed >> 32) & MASK)
+    )
+    return torch.stack(words, dim=-1).gather(-1, (index & 3).unsqueeze(-1)).squeeze(-1)
+
+
+def keep_mask(seed: Tensor, p: float, step: int, shape: torch.Size | tuple[int, ...]) -> Tensor:
+    """Return the dropout mask of a tensor of this shape: true where an entry is kept."""
+    count = 1
+    for size in shape:
+        count *= size
+    index = torch.arange(count, device=seed.device)
+    return (bits(seed, DROPOUT, step, index) >= threshold(p)).view(shape)

@@ -1,0 +1,92 @@
+"""Plain torch versions of every kernel: the fall-back on devices and installations without a faster one.
+
+They are deterministic, work on any device and never hold an (edges × features) tensor for a whole graph.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch import Tensor
+
+from armagnn.kernels.random import keep_mask
+
+SLICE = 1 << 22
+"""Numbers of an (edges × features) product that may exist at a time."""
+
+
+def _accumulator(dtype: torch.dtype) -> torch.dtype:
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def rows_of(rowptr: Tensor, nonzeros: int) -> Tensor:
+    """Return the row of every nonzero."""
+    counts = rowptr[1:] - rowptr[:-1]
+    rows = torch.arange(counts.numel(), device=rowptr.device, dtype=rowptr.dtype)
+    return torch.repeat_interleave(rows, counts.long(), output_size=nonzeros)
+
+
+def activate(x: Tensor, act: str, slope: float) -> Tensor:
+    """Apply an activation in place; ``slope`` is the leaky ReLU's slope or the ELU's alpha."""
+    if act == "none":
+        return x
+    if act == "relu":
+        return torch.relu_(x)
+    if act == "leaky_relu":
+        return torch.nn.functional.leaky_relu_(x, slope)
+    if act == "elu":
+        return torch.nn.functional.elu_(x, slope)
+    if act == "tanh":
+        return x.tanh_()
+    return x.sigmoid_()
+
+
+def gcs(
+    rowptr: Tensor, col: Tensor, value: Tensor, x: Tensor, skip: Tensor | None, bias: Tensor | None,
+    act: str, slope: float,
+) -> Tensor:  # fmt: skip
+    """Return ``act(A x + skip + bias)``."""
+    work = _accumulator(x.dtype)
+    shape = (rowptr.numel() - 1, x.shape[0])
+    with warnings.catch_warnings():  # torch calls its CSR tensors "beta" at every first use
+        warnings.simplefilter("ignore", UserWarning)
+        matrix = torch.sparse_csr_tensor(rowptr, col, value.to(work), shape, check_invariants=False)
+        out = matrix @ x.to(work)
+    if skip is not None:
+        out += skip
+    if bias is not None:
+        out += bias
+    return activate(out, act, slope).to(x.dtype)
+
+
+def sddmm(rowptr: Tensor, col: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Return ``<a[i], b[j]>`` for every nonzero (i, j), in slices."""
+    work = _accumulator(a.dtype)
+    row = rows_of(rowptr, col.numel())
+    out = torch.empty(col.numel(), dtype=work, device=a.device)
+    size = max(1, SLICE // max(1, a.shape[1]))
+    for start in range(0, col.numel(), size):
+        piece = slice(start, start + size)
+        out[piece] = (a[row[piece]].to(work) * b[col[piece]].to(work)).sum(1)
+    return out.to(a.dtype)
+
+
+def dropout(x: Tensor, seed: Tensor, p: float, step: int) -> Tensor:
+    """Return ``x`` with each entry zeroed with probability p, the others scaled by 1 / (1 - p)."""
+    return torch.where(keep_mask(seed, p, step, x.shape), x * (1.0 / (1.0 - p)), x.new_zeros(()))
+
+
+def sort_coo(row: Tensor, col: Tensor, num_rows: int, num_cols: int) -> tuple[Tensor, Tensor]:
+    """Return (rowptr, perm) that sort the entries by row, then column, then position."""
+    key, perm = torch.sort(row.long() * num_cols + col, stable=True)
+    starts = torch.arange(num_rows + 1, device=row.device) * num_cols
+    return torch.searchsorted(key, starts).to(row.dtype), perm.to(row.dtype)
+
+
+def transpose(rowptr: Tensor, col: Tensor, num_cols: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return (rowptr, col, perm) of the transposed matrix; its values are ``value[perm]``."""
+    row = rows_of(rowptr, col.numel())
+    key, perm = torch.sort(col, stable=True)
+    pointer = torch.searchsorted(key, torch.arange(num_cols + 1, device=col.device, dtype=col.dtype))
+    return pointer.to(rowptr.dtype), row[perm], perm.to(col.dtype)

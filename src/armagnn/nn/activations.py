@@ -1,0 +1,108 @@
+"""Non-linearities: what a layer may be given, and which of them the kernels apply themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from armagnn.errors import ParameterError, UnknownNameError
+
+Activation = Callable[[Tensor], Tensor]
+
+MODULES: Final[dict[str, type[nn.Module]]] = {
+    "relu": nn.ReLU,
+    "leaky_relu": nn.LeakyReLU,
+    "elu": nn.ELU,
+    "celu": nn.CELU,
+    "selu": nn.SELU,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+    "mish": nn.Mish,
+    "hardswish": nn.Hardswish,
+    "tanh": nn.Tanh,
+    "sigmoid": nn.Sigmoid,
+    "softplus": nn.Softplus,
+    "softsign": nn.Softsign,
+}
+"""The activations that go by a name, with torch's default parameters."""
+
+_FUNCTIONS: Final = (
+    (torch.relu, "relu"),
+    (F.relu, "relu"),
+    (torch.tanh, "tanh"),
+    (F.tanh, "tanh"),
+    (torch.sigmoid, "sigmoid"),
+    (F.sigmoid, "sigmoid"),
+    (F.elu, "elu"),
+    (F.leaky_relu, "leaky_relu"),
+)
+"""Functions of torch that are one of the fused activations with its default parameter."""
+
+
+class Fused(NamedTuple):
+    """An activation as the kernels know it: its name and its one parameter."""
+
+    name: str
+    slope: float
+
+
+LINEAR: Final = Fused("none", 0.0)
+_BY_NAME: Final = {
+    "relu": Fused("relu", 0.0),
+    "leaky_relu": Fused("leaky_relu", 0.01),
+    "elu": Fused("elu", 1.0),
+    "tanh": Fused("tanh", 0.0),
+    "sigmoid": Fused("sigmoid", 0.0),
+}
+
+
+def check(act: str | Activation | None) -> str | Activation | None:
+    """Return ``act`` if it is None, a known name or callable; raise otherwise."""
+    if isinstance(act, str):
+        if act not in MODULES:
+            raise UnknownNameError("activation", act, MODULES)
+    elif act is not None and not callable(act):
+        raise ParameterError(f"act must be None, a name or a callable, got {type(act).__name__}.")
+    return act
+
+
+def module(act: str | Activation | None) -> Activation | None:
+    """Return the activation as something to call, None for the linear one."""
+    return MODULES[act]() if isinstance(act, str) else act
+
+
+def apply(act: str | Activation | None, x: Tensor) -> Tensor:
+    """Return ``act(x)``."""
+    if act is None:
+        return x
+    if not isinstance(act, str):
+        return act(x)
+    function = getattr(torch, act, None) or getattr(F, act)  # torch.relu, torch.tanh; F.elu, F.softplus, ...
+    out: Tensor = function(x)
+    return out
+
+
+def fused(act: str | Activation | None) -> Fused | None:
+    """Return how the kernels apply this activation, or None if torch must.
+
+    Fused are those whose derivative can be told from their value, so that the input need not be kept.
+
+    Example:
+        >>> fused("relu"), fused(torch.nn.GELU())
+        (Fused(name='relu', slope=0.0), None)
+    """
+    if act is None:
+        return LINEAR
+    if isinstance(act, str):
+        return _BY_NAME.get(act)
+    if type(act) is nn.LeakyReLU:
+        return Fused("leaky_relu", act.negative_slope) if act.negative_slope > 0 else None
+    if type(act) is nn.ELU:
+        return Fused("elu", act.alpha) if act.alpha > 0 else None
+    plain = {nn.ReLU: "relu", nn.Tanh: "tanh", nn.Sigmoid: "sigmoid"}
+    name = plain.get(type(act)) or next((n for f, n in _FUNCTIONS if f is act), None)
+    return None if name is None else _BY_NAME[name]

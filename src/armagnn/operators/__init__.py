@@ -1,0 +1,6 @@
+"""Sparse matrices that know their transpose, and the graph operator that everything is written against."""
+
+from armagnn.operators.csr import CSR
+from armagnn.operators.graph import GraphOperator
+
+__all__ = ["CSR", "GraphOperator"]

@@ -1,0 +1,142 @@
+"""What comes in from outside, checked and brought to (row, column, value, shape). Only here are values read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from armagnn.errors import DTypeError, GraphError, ShapeError
+
+FLOATS = (torch.float32, torch.float64, torch.bfloat16)
+Entries = tuple[Tensor, Tensor, Tensor, tuple[int, int]]
+
+
+def floating(name: str, dtype: torch.dtype) -> None:
+    """Raise unless the type is one that the kernels compute with."""
+    if dtype not in FLOATS:
+        advice = (
+            "half precision is offered as bfloat16" if dtype == torch.float16 else f"convert it, e.g. {name}.float()"
+        )
+        raise DTypeError(f"{name} must be float32, float64 or bfloat16, got {dtype}: {advice}.")
+
+
+def finite(name: str, value: Tensor) -> None:
+    """Raise unless every value is finite. Compiled code stays free of the check."""
+    if not torch.compiler.is_compiling() and not bool(torch.isfinite(value).all()):
+        bad = int((~torch.isfinite(value)).sum())
+        raise GraphError(f"{name} holds {bad} NaN or infinite value(s): clean them before building.")
+
+
+def edge_index(index: Any, num_nodes: int | None) -> tuple[Tensor, int]:
+    """Return the checked edge index, shape (2, E), and the number of nodes."""
+    if not isinstance(index, Tensor):
+        raise DTypeError(f"edge_index must be a torch.Tensor of shape (2, E), got {type(index).__name__}.")
+    if index.dtype not in (torch.int64, torch.int32, torch.int16, torch.uint8):
+        raise DTypeError(f"edge_index must hold integers, got {index.dtype}: use edge_index.long().")
+    if index.dim() != 2 or index.shape[0] != 2:
+        raise ShapeError(f"edge_index must have shape (2, E), got {tuple(index.shape)}.")
+    if torch.compiler.is_compiling():
+        if num_nodes is None:
+            raise GraphError("num_nodes must be given inside compiled code.")
+        return index, num_nodes
+    low, high = (int(v) for v in torch.aminmax(index)) if index.numel() else (0, -1)
+    if num_nodes is None:
+        num_nodes = high + 1
+    if isinstance(num_nodes, bool) or not isinstance(num_nodes, int) or num_nodes < 0:
+        raise GraphError(f"num_nodes must be a non-negative integer, got {num_nodes!r}.")
+    if low < 0 or high >= num_nodes:
+        raise GraphError(
+            f"edge_index names node {low if low < 0 else high}, but ids run from 0 to {num_nodes - 1}: "
+            "renumber the nodes or pass a larger num_nodes."
+        )
+    return index, num_nodes
+
+
+def edge_weight(weight: Tensor | None, index: Tensor, dtype: torch.dtype | None) -> Tensor:
+    """Return one checked floating-point weight per edge; ones where none are given."""
+    if weight is None:
+        dtype = dtype or torch.get_default_dtype()
+        floating("dtype", dtype)
+        return torch.ones(index.shape[1], dtype=dtype, device=index.device)
+    if not isinstance(weight, Tensor):
+        raise DTypeError(f"edge_weight must be a torch.Tensor of shape (E,), got {type(weight).__name__}.")
+    if weight.dim() == 2 and weight.shape[1] == 1:  # PyG's edge_attr with one column
+        weight = weight.squeeze(1)
+    if weight.shape != (index.shape[1],):
+        raise ShapeError(f"edge_weight must have shape ({index.shape[1]},), one per edge, got {tuple(weight.shape)}.")
+    if weight.device != index.device:
+        raise GraphError(f"edge_weight is on {weight.device} and edge_index on {index.device}: move one of them.")
+    if not weight.is_floating_point():
+        if weight.is_complex():
+            raise DTypeError(f"edge_weight must be real, got {weight.dtype}.")
+        weight = weight.to(dtype or torch.get_default_dtype())
+    weight = weight if dtype is None else weight.to(dtype)
+    floating("edge_weight", weight.dtype)
+    finite("edge_weight", weight)
+    return weight
+
+
+def from_scipy(matrix: Any, dtype: torch.dtype | None) -> Entries:
+    """Read a scipy.sparse matrix or array."""
+    import scipy.sparse
+
+    if not scipy.sparse.issparse(matrix):
+        raise DTypeError(f"expected a scipy.sparse matrix or array, got {type(matrix).__name__}.")
+    if matrix.ndim != 2:
+        raise ShapeError(f"expected a matrix with two axes, got shape {matrix.shape}.")
+    if matrix.dtype.kind not in "biuf":
+        raise DTypeError(f"expected a matrix of real numbers, got {matrix.dtype}.")
+    coo = matrix.tocoo()
+    row, col = (np.asarray(axis, dtype=np.int64) for axis in (coo.row, coo.col))
+    for name, axis, size in (("row", row, coo.shape[0]), ("column", col, coo.shape[1])):
+        if axis.size and (axis.min() < 0 or axis.max() >= size):
+            raise GraphError(f"the matrix has {name} ids outside 0 to {size - 1}: it is corrupt, build it again.")
+    value = torch.from_numpy(np.asarray(coo.data, dtype=np.float64).copy()).to(dtype or torch.get_default_dtype())
+    return _checked(torch.from_numpy(row), torch.from_numpy(col), value, coo.shape)
+
+
+def from_torch_sparse(matrix: Any) -> Entries:
+    """Read a native torch.sparse tensor (COO, CSR, CSC, BSR, BSC)."""
+    if not isinstance(matrix, Tensor) or matrix.layout is torch.strided:
+        what = "a dense tensor" if isinstance(matrix, Tensor) else type(matrix).__name__
+        raise DTypeError(f"expected a torch.sparse tensor, got {what}; dense matrices go to from_dense.")
+    if matrix.dim() != 2 or matrix.dense_dim() != 0:
+        raise ShapeError(f"expected a sparse matrix with two axes and scalar entries, got {tuple(matrix.shape)}.")
+    if matrix.dtype.is_complex:
+        raise DTypeError(f"expected a matrix of real numbers, got {matrix.dtype}.")
+    coo = matrix if matrix.layout is torch.sparse_coo else matrix.to_sparse_coo()  # type: ignore[no-untyped-call]
+    row, col = coo._indices()
+    value = coo._values()
+    value = value if value.is_floating_point() else value.to(torch.get_default_dtype())
+    shape = (matrix.shape[0], matrix.shape[1])
+    for axis, size in ((row, shape[0]), (col, shape[1])):
+        if axis.numel() and (int(axis.min()) < 0 or int(axis.max()) >= size):
+            raise GraphError(f"the sparse tensor has ids outside 0 to {size - 1}: it is corrupt, build it again.")
+    return _checked(row, col, value, shape)
+
+
+def from_dense(matrix: Any, dtype: torch.dtype | None) -> Entries:
+    """Read a dense matrix, a tensor or anything numpy takes; zeros are not stored."""
+    if not isinstance(matrix, Tensor):
+        array = np.asarray(matrix)
+        if array.dtype.kind not in "biuf":
+            raise DTypeError(f"expected a matrix of real numbers, got {array.dtype}.")
+        matrix = torch.from_numpy(array.astype(np.float64)).to(dtype or torch.get_default_dtype())
+    if matrix.dim() != 2:
+        raise ShapeError(f"expected a dense matrix with two axes, got {tuple(matrix.shape)}.")
+    if matrix.is_complex():
+        raise DTypeError(f"expected a matrix of real numbers, got {matrix.dtype}.")
+    if not matrix.is_floating_point():
+        matrix = matrix.to(dtype or torch.get_default_dtype())
+    matrix = matrix if dtype is None else matrix.to(dtype)
+    row, col = matrix.detach().nonzero(as_tuple=True)
+    return _checked(row, col, matrix[row, col], (matrix.shape[0], matrix.shape[1]))
+
+
+def _checked(row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> Entries:
+    floating("the matrix", value.dtype)
+    finite("the matrix", value)
+    return row, col, value, (int(shape[0]), int(shape[1]))

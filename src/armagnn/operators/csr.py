@@ -1,0 +1,350 @@
+"""`CSR`: an immutable sparse matrix with its transpose, the plain thing underneath every graph operator."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Final, Self
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from armagnn import kernels
+from armagnn.errors import DeviceError, DTypeError, ShapeError
+from armagnn.operators import checks
+
+Arguments = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None]
+"""A matrix as the kernels take it; see `armagnn.kernels.ops`."""
+
+
+class CSR:
+    r"""An immutable sparse matrix :math:`A` of shape (M, N), in compressed rows, with its transpose.
+
+    ``A @ x`` takes ``x`` of shape (..., N, F) and returns (..., M, F): all leading axes are folded into the features,
+    so that one kernel call serves them. It is differentiable in ``x`` and in the values, twice; it works under
+    ``torch.compile(fullgraph=True)``, ``torch.func.vmap``, ``torch.export`` and autocast, and gives the same bits every
+    time and for every number of threads.
+
+    Build it with one of the ``from_*`` methods, which sort the entries, add up duplicates and check the values. The
+    constructor trusts its arguments.
+
+    Args:
+        rowptr: where each row starts, shape (M + 1).
+        col: the column of each nonzero, shape (nnz), ascending within a row.
+        value: the nonzeros, shape (nnz).
+        shape: (M, N).
+        transposed: ``(rowptr, col, perm)`` of the transpose, whose values are ``value[perm]``; computed if not given.
+        symmetric: the matrix equals its transpose, which then costs nothing.
+
+    Example:
+        >>> import torch
+        >>> a = CSR.from_dense(torch.tensor([[0., 2., 0.], [1., 0., 3.]]))
+        >>> a @ torch.ones(3, 1)
+        tensor([[2.],
+                [4.]])
+        >>> a.T
+        CSR(3 × 2, nnz=3, float32)
+    """
+
+    rowptr: Tensor
+    col: Tensor
+    value: Tensor
+    shape: tuple[int, int]
+    symmetric: bool
+
+    def __init__(
+        self,
+        rowptr: Tensor,
+        col: Tensor,
+        value: Tensor,
+        shape: tuple[int, int],
+        *,
+        transposed: tuple[Tensor, Tensor, Tensor] | None = None,
+        symmetric: bool = False,
+    ) -> None:
+        self.rowptr, self.col, self.value = rowptr, col, value
+        self.shape = (int(shape[0]), int(shape[1]))
+        self.symmetric = symmetric
+        if transposed is None and not symmetric:
+            transposed = kernels.transpose(rowptr, col, shape[1])
+        self._transposed = transposed
+        self._t_value: Tensor | None = None
+
+    # ------------------------------------------------------------------------------------------------------- builders
+
+    @classmethod
+    def from_coo(cls, row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> CSR:
+        """Build from the row, column and value of each entry; entries at one place are added up."""
+        return CSR(*assemble(row, col, value, shape), shape)
+
+    @classmethod
+    def from_scipy(cls, matrix: Any, dtype: torch.dtype | None = None) -> CSR:
+        """Build from any ``scipy.sparse`` matrix or array; ``dtype`` defaults to torch's default."""
+        row, col, value, shape = checks.from_scipy(matrix, dtype)
+        return cls.from_coo(row, col, value, shape)
+
+    @classmethod
+    def from_torch_sparse(cls, matrix: Tensor) -> CSR:
+        """Build from a native ``torch.sparse`` tensor in any of its layouts."""
+        row, col, value, shape = checks.from_torch_sparse(matrix)
+        return cls.from_coo(row, col, value, shape)
+
+    @classmethod
+    def from_dense(cls, matrix: Any, dtype: torch.dtype | None = None) -> CSR:
+        """Build from the nonzeros of a dense matrix (tensor or array)."""
+        row, col, value, shape = checks.from_dense(matrix, dtype)
+        return cls.from_coo(row, col, value, shape)
+
+    # ----------------------------------------------------------------------------------------------------- properties
+
+    @property
+    def nnz(self) -> int:
+        """The number of stored entries."""
+        return self.col.shape[0]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the values."""
+        return self.value.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the matrix lives."""
+        return self.value.device
+
+    @property
+    def T(self) -> Self:
+        """The transpose; it shares its memory with this matrix."""
+        if self.symmetric and not self.value.requires_grad:
+            return self
+        rowptr, col, value, t_rowptr, t_col, t_value, _, inverse = self._arguments(with_perm=True)
+        assert inverse is not None
+        twin = self._new(t_rowptr, t_col, t_value, (self.shape[1], self.shape[0]), (rowptr, col, inverse), False)
+        twin._t_value = value
+        return twin
+
+    # ---------------------------------------------------------------------------------------------------- new matrices
+
+    def _new(
+        self,
+        rowptr: Tensor,
+        col: Tensor,
+        value: Tensor,
+        shape: tuple[int, int],
+        transposed: tuple[Tensor, Tensor, Tensor] | None,
+        symmetric: bool,
+    ) -> Self:
+        """Make a matrix of the same class; subclasses carry their own fields over."""
+        return type(self)(rowptr, col, value, shape, transposed=transposed, symmetric=symmetric)
+
+    def with_value(self, value: Tensor) -> Self:
+        """Return the matrix with the same pattern and other values (shape (nnz)), differentiable in them."""
+        if value.shape != self.value.shape:
+            raise ShapeError(f"value must have shape ({self.nnz},), one number per nonzero, got {tuple(value.shape)}.")
+        return self._new(self.rowptr, self.col, value, self.shape, self._structure(), False)
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """Move to a device and/or convert the values, as ``Tensor.to``: ``to("cuda")``, ``to(torch.float64)``."""
+        value = self.value.to(*args, **kwargs)
+        if value is self.value:
+            return self
+        if value.is_floating_point() is False:
+            raise DTypeError(f"values must stay floating point, {value.dtype} is not.")
+        device = value.device
+        moved = self._transposed
+        if moved is not None:
+            moved = (moved[0].to(device), moved[1].to(device), moved[2].to(device))
+        return self._new(
+            self.rowptr.to(device),
+            self.col.to(device),
+            value,
+            self.shape,
+            moved,
+            self.symmetric,
+        )
+
+    def detach(self) -> Self:
+        """Return the matrix with values that need no gradient."""
+        if not self.value.requires_grad:
+            return self
+        return self._new(self.rowptr, self.col, self.value.detach(), self.shape, self._transposed, self.symmetric)
+
+    # -------------------------------------------------------------------------------------------------------- products
+
+    def _structure(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return (rowptr, col, perm) of the transpose; a symmetric matrix finds its permutation when first asked."""
+        if self._transposed is None:
+            self._transposed = kernels.transpose(self.rowptr, self.col, self.shape[1])
+        return self._transposed
+
+    def _arguments(self, with_perm: bool = False) -> Arguments:
+        """Return the matrix as the kernels take it: itself, its transpose, and the permutation between them."""
+        learned = self.value.requires_grad
+        if self.symmetric and not learned and not with_perm:
+            return self.rowptr, self.col, self.value, self.rowptr, self.col, self.value, None, None
+        t_rowptr, t_col, perm = self._structure()
+        if learned:
+            t_value = self.value.index_select(0, perm)
+        else:
+            if self._t_value is None:
+                self._t_value = self.value.index_select(0, perm)
+            t_value = self._t_value
+        if not (learned or with_perm):
+            return self.rowptr, self.col, self.value, t_rowptr, t_col, t_value, None, None
+        count = torch.arange(perm.shape[0], dtype=perm.dtype, device=perm.device)
+        inverse = torch.empty_like(perm).scatter_(0, perm.long(), count)
+        return self.rowptr, self.col, self.value, t_rowptr, t_col, t_value, perm, inverse
+
+    def check_operand(self, x: Tensor, name: str = "x") -> None:
+        """Raise a typed error unless ``self @ x`` is defined: shape, kind of numbers and device; no values are read."""
+        if not isinstance(x, Tensor):
+            raise DTypeError(f"{name} must be a torch.Tensor, got {type(x).__name__}.")
+        if x.layout is not torch.strided:
+            raise DTypeError(f"{name} must be dense here; build a CSR from it with CSR.from_torch_sparse({name}).")
+        if x.dim() < 2 or x.shape[-2] != self.shape[1]:
+            raise ShapeError(
+                f"{name} must have shape (..., {self.shape[1]}, F), one row per node, got {tuple(x.shape)}."
+            )
+        checks.floating(name, x.dtype)
+        if x.device != self.device:
+            raise DeviceError(f"{name} is on {x.device} and the operator on {self.device}: move one with .to(device).")
+        if x.dtype != self.dtype and not torch.is_autocast_enabled(x.device.type):
+            raise DTypeError(
+                f"{name} is {x.dtype} and the operator {self.dtype}: convert one of them, e.g. op.to({x.dtype})."
+            )
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Let ``torch.matmul(A, x)`` mean ``A @ x``; it is also the way by which the compiler finds ``@``."""
+        products = (torch.matmul, torch.mm, torch.sparse.mm, operator.matmul, Tensor.matmul, Tensor.__matmul__)
+        if function in products and len(args) == 2:
+            left, right = args
+            if not isinstance(left, CSR) and torch.compiler.is_compiling():
+                # torch's tracer hands over `A @ x` with its operands swapped; an `x @ A`, which looks the same to it,
+                # is refused below when the code runs without the compiler
+                left, right = right, left
+            if isinstance(left, CSR):
+                return left._product(right)
+        return NotImplemented
+
+    def __matmul__(self, x: Tensor) -> Tensor:
+        return self._product(x)
+
+    def _product(self, x: Tensor) -> Tensor:
+        self.check_operand(x)
+        if torch.is_autocast_enabled(x.device.type):
+            x = x.to(torch.get_autocast_dtype(x.device.type))
+        flat = fold(x)
+        out: Tensor = kernels.spmm(*self._arguments(), flat)
+        return unfold(out, x.shape)
+
+    def to_dense(self) -> Tensor:
+        """Return the dense matrix, shape (M, N); differentiable in the values."""
+        counts = (self.rowptr[1:] - self.rowptr[:-1]).long()
+        row = torch.repeat_interleave(torch.arange(self.shape[0], device=self.device), counts, output_size=self.nnz)
+        index = row * self.shape[1] + self.col
+        flat = torch.zeros(self.shape[0] * self.shape[1], dtype=self.dtype, device=self.device)
+        return flat.index_add(0, index, self.value).view(self.shape)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.shape[0]} × {self.shape[1]}, {self._describe()})"
+
+    def _describe(self) -> str:
+        place = "" if self.device.type == "cpu" else f", {self.device}"
+        return f"nnz={self.nnz}, {str(self.dtype).removeprefix('torch.')}{place}"
+
+    def _context(self) -> list[Any]:
+        """What is not a tensor, for the pytree; of a form that JSON keeps, so that exported programs can be saved."""
+        return [*self.shape, self.symmetric]
+
+    def _restore(self, context: list[Any]) -> None:
+        rows, cols, self.symmetric = context
+        self.shape = (rows, cols)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # immutable: a copied model may share it
+
+
+def fold(x: Tensor) -> Tensor:
+    """Return (N, batch × F), contiguous, from (..., N, F): the layout in which one kernel call serves all."""
+    if x.dim() == 2:
+        return x.contiguous()
+    return x.reshape(-1, x.shape[-2], x.shape[-1]).transpose(0, 1).reshape(x.shape[-2], -1)
+
+
+def unfold(flat: Tensor, shape: torch.Size) -> Tensor:
+    """Undo `fold`: return (..., N', F') for the leading axes of ``shape``."""
+    if len(shape) == 2:
+        return flat
+    batch = shape[:-2].numel()
+    return flat.view(flat.shape[0], batch, -1).transpose(0, 1).reshape(*shape[:-2], flat.shape[0], -1)
+
+
+def assemble(row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return (rowptr, col, value) in canonical order, duplicates added up, differentiable in the values.
+
+    Inside a compiled graph, where the number of distinct entries cannot be known, duplicates stay side by side: every
+    product adds them up just the same.
+    """
+    index = torch.int32 if max(*shape, row.shape[0]) < 2**31 else torch.int64
+    row, col = row.to(index), col.to(index)
+    rowptr, perm = kernels.sort_coo(row, col, shape[0], shape[1])
+    row, col = row.index_select(0, perm), col.index_select(0, perm)
+    if not torch.compiler.is_compiling():
+        first = torch.ones_like(row, dtype=torch.bool)
+        torch.logical_or(row[1:] != row[:-1], col[1:] != col[:-1], out=first[1:])
+        if not bool(first.all()):
+            return _merge(row, col, value, perm, first, shape)
+    return rowptr, col, value.index_select(0, perm)
+
+
+def _merge(
+    row: Tensor, col: Tensor, value: Tensor, perm: Tensor, first: Tensor, shape: tuple[int, int]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Add up entries at one place by a product with the 0/1 matrix (places × entries): deterministic everywhere."""
+    starts = first.nonzero().squeeze(1)
+    pointer = torch.cat([starts, starts.new_tensor([row.shape[0]])]).to(perm.dtype)
+    ones = torch.ones(row.shape[0], dtype=value.dtype, device=value.device)
+    places = CSR(pointer, perm, ones, (starts.shape[0], row.shape[0]))
+    total = (places @ value.unsqueeze(1)).squeeze(1)
+    row, col = row.index_select(0, starts), col.index_select(0, starts)
+    rowptr, _ = kernels.sort_coo(row, col, shape[0], shape[1])
+    return rowptr, col, total
+
+
+# ------------------------------------------------------------------------------------------------------------- pytree
+
+
+_LEAVES: Final = ("rowptr", "col", "value", "_transposed", "_t_value")
+
+
+def _flatten(matrix: CSR) -> tuple[list[Any], list[Any]]:
+    return [getattr(matrix, name) for name in _LEAVES], matrix._context()
+
+
+def _flatten_with_keys(matrix: CSR) -> tuple[list[tuple[Any, Any]], list[Any]]:
+    return [(pytree.GetAttrKey(name), getattr(matrix, name)) for name in _LEAVES], matrix._context()
+
+
+def register(cls: type[CSR]) -> None:
+    """Register a class of matrices as a pytree: its tensors are the leaves."""
+
+    def unflatten(children: Any, context: list[Any]) -> CSR:
+        matrix = object.__new__(cls)
+        matrix.rowptr, matrix.col, matrix.value, transposed, matrix._t_value = children
+        matrix._transposed = None if transposed is None else tuple(transposed)
+        matrix._restore(context)
+        return matrix
+
+    pytree.register_pytree_node(
+        cls,
+        _flatten,
+        unflatten,
+        serialized_type_name=f"armagnn.{cls.__name__}",
+        flatten_with_keys_fn=_flatten_with_keys,
+    )
+
+
+register(CSR)

@@ -1,0 +1,365 @@
+"""`GraphOperator`: the one sparse matrix that filters, layers, solvers and analyses are written against."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final, Literal, Self
+
+import torch
+from torch import Tensor
+
+from armagnn.errors import (
+    DeviceError,
+    DTypeError,
+    GraphError,
+    ParameterError,
+    ShapeError,
+    SymmetryError,
+    UnknownNameError,
+)
+from armagnn.operators import checks, normalize
+from armagnn.operators.csr import CSR, register
+from armagnn.operators.extremes import extremal_eigenvalues
+
+Kind = Literal["arma", "gcn", "laplacian", "adjacency"]
+KINDS: Final = ("arma", "gcn", "laplacian", "adjacency")
+SYMMETRIZE: Final = ("max", "mean")
+
+
+class GraphOperator(CSR):
+    r"""A graph as a linear operator, :math:`M = \frac{1}{2}(\lambda_{max} - \lambda_{min}) I - L` (Eq. 9) by default.
+
+    Row i of the operator says what node i receives: ``(op @ x)[i] = sum_j op[i, j] x[j]``. An edge (source, target) of
+    an ``edge_index`` therefore becomes the entry [target, source], as in PyTorch Geometric, and degrees are in-degrees;
+    a matrix (scipy, torch.sparse, dense) is taken as it stands.
+
+    =============  ====================================================================  ==============================
+    kind           operator                                                              a node without edges
+    =============  ====================================================================  ==============================
+    ``arma``       :math:`D^{-1/2} A D^{-1/2}` (Eq. 9 with λmin = 0, λmax = 2)           a zero row
+    ``gcn``        :math:`\tilde D^{-1/2} (A + \gamma I) \tilde D^{-1/2}` (Eq. 5)        1 on the diagonal if γ > 0
+    ``laplacian``  :math:`I - D^{-1/2} A D^{-1/2}`                                       1 on the diagonal
+    ``adjacency``  :math:`A`                                                             a zero row
+    =============  ====================================================================  ==============================
+
+    Parallel edges are added up, a self-loop counts once in its node's degree, weights may be anything finite for
+    ``adjacency`` and must not be negative for the other kinds. The operator is immutable, checked and normalised once,
+    when it is built. See `CSR` for what ``op @ x`` can do.
+
+    Options of the builders:
+
+    - ``gamma`` (γ ≥ 0): the weight of the self-loops that ``gcn`` adds to every node.
+    - ``lambda_min``, ``lambda_max``: numbers, or ``"computed"`` from the graph; for ``arma``.
+    - ``symmetrize``: ``"max"`` or ``"mean"`` of A and its transpose, where a directed graph must become undirected.
+    - ``dtype``: of the values. By default that of floating-point torch weights, else torch's default.
+
+    Example:
+        >>> import torch
+        >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> op = GraphOperator.from_edge_index(path, num_nodes=4)
+        >>> op
+        GraphOperator('arma', 4 nodes, nnz=4, float32, symmetric)
+        >>> (op @ torch.ones(4, 1)).squeeze()
+        tensor([0.7071, 1.4142, 0.7071, 0.0000])
+    """
+
+    kind: str
+
+    def __init__(
+        self,
+        rowptr: Tensor,
+        col: Tensor,
+        value: Tensor,
+        shape: tuple[int, int],
+        *,
+        kind: str = "adjacency",
+        transposed: tuple[Tensor, Tensor, Tensor] | None = None,
+        symmetric: bool = False,
+    ) -> None:
+        super().__init__(rowptr, col, value, shape, transposed=transposed, symmetric=symmetric)
+        self.kind = kind
+
+    # ------------------------------------------------------------------------------------------------------- builders
+
+    @classmethod
+    def from_edge_index(
+        cls,
+        edge_index: Tensor,
+        num_nodes: int | None = None,
+        edge_weight: Tensor | None = None,
+        kind: Kind = "arma",
+        *,
+        gamma: float = 1.0,
+        lambda_min: float | Literal["computed"] = 0.0,
+        lambda_max: float | Literal["computed"] = 2.0,
+        symmetrize: Literal["max", "mean"] | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> GraphOperator:
+        """Build from edges (source, target), shape (2, E), and optional weights, shape (E)."""
+        if hasattr(edge_index, "as_tensor"):  # PyG's EdgeIndex is a tensor that also knows its size
+            size = edge_index.sparse_size()  # type: ignore[attr-defined]
+            num_nodes = max(size[0] or 0, size[1] or 0) or None if num_nodes is None else num_nodes
+            edge_index = edge_index.as_tensor()
+        edge_index, num_nodes = checks.edge_index(edge_index, num_nodes)
+        weight = checks.edge_weight(edge_weight, edge_index, dtype)
+        options = _Options(kind, gamma, lambda_min, lambda_max, symmetrize)
+        return options.build(edge_index[1], edge_index[0], weight, num_nodes)
+
+    @classmethod
+    def from_scipy(  # type: ignore[override]
+        cls, matrix: Any, kind: Kind = "arma", dtype: torch.dtype | None = None, **options: Any
+    ) -> GraphOperator:
+        """Build from a square scipy.sparse adjacency."""
+        return _from_matrix(checks.from_scipy(matrix, dtype), kind, options)
+
+    @classmethod
+    def from_torch_sparse(cls, matrix: Tensor, kind: Kind = "arma", **options: Any) -> GraphOperator:
+        """Build from a square torch.sparse adjacency of any layout (PyG's ``adj_t``: rows receive)."""
+        return _from_matrix(checks.from_torch_sparse(matrix), kind, options)
+
+    @classmethod
+    def from_dense(  # type: ignore[override]
+        cls, matrix: Any, kind: Kind = "arma", dtype: torch.dtype | None = None, **options: Any
+    ) -> GraphOperator:
+        """Build from a square dense adjacency, a tensor or an array."""
+        return _from_matrix(checks.from_dense(matrix, dtype), kind, options)
+
+    @classmethod
+    def from_networkx(
+        cls,
+        graph: Any,
+        kind: Kind = "arma",
+        weight: str | None = "weight",
+        dtype: torch.dtype | None = None,
+        **options: Any,
+    ) -> GraphOperator:
+        """Build from a networkx graph in its node order; an edge u -> v of a directed graph lets v receive from u."""
+        import networkx
+
+        if not isinstance(graph, networkx.Graph):
+            raise DTypeError(f"expected a networkx graph, got {type(graph).__name__}.")
+        if graph.number_of_nodes() == 0:
+            return cls.from_edge_index(torch.empty(2, 0, dtype=torch.int64), 0, kind=kind, dtype=dtype, **options)
+        matrix = networkx.to_scipy_sparse_array(graph, weight=weight, dtype=float, format="coo")
+        return cls.from_scipy(matrix.T, kind, dtype, **options)
+
+    @classmethod
+    def from_data(cls, data: Any, kind: Kind = "arma", **options: Any) -> GraphOperator:
+        """Build from a PyG ``Data`` or ``Batch``: its ``edge_index`` and ``edge_weight``, or its ``adj_t``."""
+        adjacency = getattr(data, "adj_t", None)
+        if adjacency is not None:
+            return cls.from_graph(adjacency, data.num_nodes, kind=kind, **options)
+        if getattr(data, "edge_index", None) is None:
+            raise GraphError(f"{type(data).__name__} has neither edge_index nor adj_t: set one of them.")
+        weight = getattr(data, "edge_weight", None)
+        return cls.from_edge_index(data.edge_index, data.num_nodes, weight, kind, **options)
+
+    @classmethod
+    def from_graph(
+        cls,
+        graph: Any,
+        num_nodes: int | None = None,
+        edge_weight: Tensor | None = None,
+        kind: Kind = "arma",
+        **options: Any,
+    ) -> GraphOperator:
+        """Build from whatever a graph came as: the type decides which of the other builders reads it."""
+        if isinstance(graph, Tensor) and graph.layout is torch.strided:
+            return cls.from_edge_index(graph, num_nodes, edge_weight, kind, **options)
+        if edge_weight is not None:
+            raise GraphError("edge_weight goes with an edge_index; a matrix holds its weights itself.")
+        if isinstance(graph, Tensor):
+            op = cls.from_torch_sparse(graph, kind, **options)
+        elif type(graph).__name__ == "SparseTensor" and hasattr(graph, "to_torch_sparse_coo_tensor"):
+            op = cls.from_torch_sparse(graph.to_torch_sparse_coo_tensor(), kind, **options)
+        elif hasattr(graph, "edge_index") or hasattr(graph, "adj_t"):
+            op = cls.from_data(graph, kind, **options)
+        elif hasattr(graph, "tocoo"):
+            op = cls.from_scipy(graph, kind, **options)
+        elif hasattr(graph, "adjacency") and hasattr(graph, "number_of_nodes"):
+            op = cls.from_networkx(graph, kind, **options)
+        else:
+            raise DTypeError(
+                f"cannot read a graph from {type(graph).__name__}: pass a GraphOperator, an edge_index of shape "
+                "(2, E), a sparse matrix (scipy or torch), a PyG Data or a networkx graph."
+            )
+        if num_nodes is not None and op.num_nodes != num_nodes:
+            raise ShapeError(f"the graph has {op.num_nodes} nodes, but {num_nodes} are expected.")
+        return op
+
+    @classmethod
+    def block_diagonal(cls, operators: Sequence[GraphOperator]) -> GraphOperator:
+        """Join disjoint graphs into one operator, node ids one after the other: a batch.
+
+        Example:
+            >>> import torch
+            >>> one = GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]))
+            >>> GraphOperator.block_diagonal([one, one])
+            GraphOperator('arma', 4 nodes, nnz=4, float32, symmetric)
+        """
+        operators = list(operators)
+        if not operators:
+            raise GraphError("block_diagonal needs at least one operator.")
+        first = operators[0]
+        for op in operators:
+            if not isinstance(op, GraphOperator):
+                raise DTypeError(f"block_diagonal joins GraphOperators, got {type(op).__name__}.")
+            if op.kind != first.kind:
+                raise GraphError(f"cannot join operators of kind {first.kind!r} and {op.kind!r}: build them alike.")
+            if op.dtype != first.dtype:
+                raise DTypeError(f"cannot join {first.dtype} and {op.dtype} operators: convert with op.to(dtype).")
+            if op.device != first.device:
+                raise DeviceError(f"cannot join operators on {first.device} and {op.device}: move with op.to(device).")
+        nodes = sum(op.num_nodes for op in operators)
+        index = torch.int32 if max(nodes, sum(op.nnz for op in operators)) < 2**31 else torch.int64
+        symmetric = all(op.symmetric for op in operators)
+        learned = any(op.value.requires_grad for op in operators)
+        rowptr = _join_pointers([op.rowptr for op in operators], index)
+        col = _join([op.col for op in operators], [op.num_nodes for op in operators], index)
+        value = torch.cat([op.value for op in operators])
+        transposed = None
+        if not symmetric or learned:
+            parts = [op._structure() for op in operators]
+            transposed = (
+                _join_pointers([part[0] for part in parts], index),
+                _join([part[1] for part in parts], [op.num_nodes for op in operators], index),
+                _join([part[2] for part in parts], [op.nnz for op in operators], index),
+            )
+        return GraphOperator(
+            rowptr, col, value, (nodes, nodes), kind=first.kind, transposed=transposed, symmetric=symmetric
+        )
+
+    # ----------------------------------------------------------------------------------------------------- properties
+
+    @property
+    def num_nodes(self) -> int:
+        """The number of nodes N."""
+        return self.shape[0]
+
+    def require_symmetric(self, purpose: str) -> Self:
+        """Return the operator itself, or raise with advice where it is directed."""
+        if not self.symmetric:
+            raise SymmetryError(
+                f"{purpose} needs a symmetric operator and this graph is directed (or its values were replaced): "
+                "build it from both directions of every edge, or pass symmetrize='max' or 'mean' to the builder."
+            )
+        return self
+
+    def _new(
+        self,
+        rowptr: Tensor,
+        col: Tensor,
+        value: Tensor,
+        shape: tuple[int, int],
+        transposed: tuple[Tensor, Tensor, Tensor] | None,
+        symmetric: bool,
+    ) -> Self:
+        return type(self)(rowptr, col, value, shape, kind=self.kind, transposed=transposed, symmetric=symmetric)
+
+    def _context(self) -> list[Any]:
+        return [*super()._context(), self.kind]
+
+    def _restore(self, context: list[Any]) -> None:
+        super()._restore(context[:-1])
+        self.kind = context[-1]
+
+    def __repr__(self) -> str:
+        direction = "symmetric" if self.symmetric else "directed"
+        return f"GraphOperator({self.kind!r}, {self.num_nodes} nodes, {self._describe()}, {direction})"
+
+
+register(GraphOperator)
+
+
+class _Options:
+    """The checked options of a builder."""
+
+    def __init__(
+        self,
+        kind: str,
+        gamma: float = 1.0,
+        lambda_min: float | str = 0.0,
+        lambda_max: float | str = 2.0,
+        symmetrize: str | None = None,
+    ) -> None:
+        if kind not in KINDS:
+            raise UnknownNameError("kind of operator", kind, KINDS)
+        if symmetrize is not None and symmetrize not in SYMMETRIZE:
+            raise UnknownNameError("way to symmetrize", symmetrize, SYMMETRIZE)
+        if isinstance(gamma, bool) or not isinstance(gamma, int | float) or not 0 <= gamma < math.inf:
+            raise ParameterError(f"gamma must be a finite number of at least 0, got {gamma!r}.")
+        for name, bound in (("lambda_min", lambda_min), ("lambda_max", lambda_max)):
+            number = isinstance(bound, int | float) and not isinstance(bound, bool) and math.isfinite(bound)
+            if not number and bound != "computed":
+                raise ParameterError(f"{name} must be a finite number or 'computed', got {bound!r}.")
+        self.default_range = (lambda_min, lambda_max) == (0.0, 2.0)
+        if not self.default_range and kind != "arma":
+            raise ParameterError(f"lambda_min and lambda_max belong to kind='arma' (Eq. 9), not to {kind!r}.")
+        self.kind, self.gamma, self.symmetrize = kind, float(gamma), symmetrize
+        self.lambda_min, self.lambda_max = lambda_min, lambda_max
+
+    def build(self, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int) -> GraphOperator:
+        if self.symmetrize is not None:
+            row, col, weight = _symmetrized(row, col, weight, num_nodes, self.symmetrize)
+        shift = 0.0 if self.default_range else self._shift(row, col, weight, num_nodes)
+        rowptr, col, value, transposed = normalize.build(row, col, weight, num_nodes, self.kind, self.gamma, shift)
+        symmetric = not torch.compiler.is_compiling() and _is_symmetric(rowptr, col, value, transposed)
+        return GraphOperator(
+            rowptr,
+            col,
+            value,
+            (num_nodes, num_nodes),
+            kind=self.kind,
+            transposed=None if symmetric and not value.requires_grad else transposed,
+            symmetric=symmetric,
+        )
+
+    def _shift(self, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int) -> float:
+        low, high = self.lambda_min, self.lambda_max
+        if "computed" in (low, high):
+            plain = _Options("arma").build(row, col, weight.detach().double(), num_nodes)
+            smallest, largest = extremal_eigenvalues(plain.require_symmetric("lambda_min or lambda_max 'computed'"))
+            low = 1.0 - largest if low == "computed" else low
+            high = 1.0 - smallest if high == "computed" else high
+        if not float(high) >= float(low):
+            raise ParameterError(f"lambda_max ({high}) must not lie below lambda_min ({low}).")
+        return (float(high) - float(low)) / 2 - 1.0
+
+
+def _from_matrix(entries: checks.Entries, kind: str, options: dict[str, Any]) -> GraphOperator:
+    row, col, weight, shape = entries
+    if shape[0] != shape[1]:
+        raise ShapeError(f"an adjacency matrix must be square, got {shape[0]} × {shape[1]}.")
+    return _Options(kind, **options).build(row, col, weight, shape[0])
+
+
+def _symmetrized(row: Tensor, col: Tensor, weight: Tensor, num_nodes: int, how: str) -> tuple[Tensor, Tensor, Tensor]:
+    if how == "mean":
+        return torch.cat([row, col]), torch.cat([col, row]), torch.cat([weight, weight]) / 2
+    # the larger of A_ij and A_ji, after parallel edges are added up: A and its transpose on their common pattern
+    zero = torch.zeros_like(weight)
+    both = (torch.cat([row, col]), torch.cat([col, row]), torch.cat([weight, zero]))
+    joined = CSR.from_coo(*both, (num_nodes, num_nodes))
+    value = torch.maximum(joined.value, joined.T.value)
+    counts = (joined.rowptr[1:] - joined.rowptr[:-1]).long()
+    rows = torch.repeat_interleave(torch.arange(num_nodes, device=row.device), counts, output_size=joined.nnz)
+    return rows, joined.col.long(), value
+
+
+def _is_symmetric(rowptr: Tensor, col: Tensor, value: Tensor, transposed: tuple[Tensor, Tensor, Tensor]) -> bool:
+    t_rowptr, t_col, perm = transposed
+    return torch.equal(rowptr, t_rowptr) and torch.equal(col, t_col) and torch.equal(value, value.index_select(0, perm))
+
+
+def _join(parts: list[Tensor], sizes: list[int], index: torch.dtype) -> Tensor:
+    offset, joined = 0, []
+    for part, size in zip(parts, sizes, strict=True):
+        joined.append(part.to(index) + offset)
+        offset += size
+    return torch.cat(joined)
+
+
+def _join_pointers(pointers: list[Tensor], index: torch.dtype) -> Tensor:
+    counts = torch.cat([p[1:] - p[:-1] for p in pointers])
+    return torch.cat([counts.new_zeros(1), counts]).cumsum(0).to(index)

@@ -1,0 +1,94 @@
+r"""From a weighted adjacency to the operator of a kind: Eq. 9 and its relatives.
+
+With A the adjacency (row i receives from column j), D the diagonal of its row sums and S = D^-1/2 A D^-1/2:
+
+=============  ============================================================================================
+kind           operator
+=============  ============================================================================================
+``arma``       M = (λmax - λmin)/2 I - L of Eq. 9; with λmin = 0, λmax = 2 (the default) that is S
+``gcn``        S of A + γI instead of A (Eq. 5)
+``laplacian``  L = I - S
+``adjacency``  A itself
+=============  ============================================================================================
+
+A node without edges has S_ii = 0 and so L_ii = 1. A self-loop counts once in its node's degree. Parallel edges are
+added up before anything else.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from armagnn import kernels
+from armagnn.errors import GraphError
+from armagnn.operators.csr import CSR, assemble
+
+
+def needs_diagonal(kind: str, gamma: float, shift: float) -> bool:
+    """Return whether every diagonal entry is stored, also where the graph has no self-loop."""
+    return kind == "laplacian" or (kind == "gcn" and gamma > 0) or (kind == "arma" and shift != 0)
+
+
+def check_weights(kind: str, weight: Tensor) -> None:
+    """Raise where a degree would be the sum of negative weights."""
+    if kind == "adjacency" or torch.compiler.is_compiling() or weight.numel() == 0:
+        return
+    lowest = float(weight.detach().min())
+    if lowest < 0:
+        raise GraphError(
+            f"edge weights must not be negative for kind={kind!r} (lowest: {lowest:g}), their sums are degrees: "
+            "shift or clip them, or use kind='adjacency'."
+        )
+
+
+def build(
+    row: Tensor, col: Tensor, weight: Tensor, num_nodes: int, kind: str, gamma: float, shift: float
+) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor, Tensor, Tensor]]:
+    """Return (rowptr, col, value, transposed) of the operator; ``shift`` is (λmax - λmin)/2 - 1."""
+    check_weights(kind, weight)
+    dtype = weight.dtype
+    if dtype == torch.bfloat16:  # degrees of a few hundred already lose digits in bfloat16
+        weight = weight.float()
+    if needs_diagonal(kind, gamma, shift):
+        nodes = torch.arange(num_nodes, dtype=row.dtype, device=row.device)
+        loop = torch.full((num_nodes,), gamma if kind == "gcn" else 0.0, dtype=weight.dtype, device=weight.device)
+        row, col, weight = torch.cat([row, nodes]), torch.cat([col, nodes]), torch.cat([weight, loop])
+    shape = (num_nodes, num_nodes)
+    rowptr, col, value = assemble(row, col, weight, shape)
+    adjacency = CSR(rowptr, col, value, shape)
+    if kind != "adjacency":
+        value = _symmetric_normalisation(adjacency)
+        if kind == "laplacian":
+            value = _on_diagonal(adjacency, 1.0) - value
+        elif kind == "arma" and shift != 0:
+            value = value + _on_diagonal(adjacency, shift)
+    return rowptr, col, value.to(dtype), adjacency._structure()
+
+
+def inverse_sqrt_degree(adjacency: CSR) -> Tensor:
+    """Return D^-1/2, shape (N), zero where a node receives nothing."""
+    ones = torch.ones(adjacency.shape[1], 1, dtype=adjacency.dtype, device=adjacency.device)
+    degree = (adjacency @ ones).squeeze(1)
+    connected = degree > 0
+    # the inner `where` keeps the gradient of 0^-1/2, an infinity, out of the backward pass
+    return torch.where(connected, torch.where(connected, degree, 1.0).rsqrt(), 0.0)
+
+
+def _symmetric_normalisation(adjacency: CSR) -> Tensor:
+    scale = inverse_sqrt_degree(adjacency).unsqueeze(1)
+    rowptr, col, _, t_rowptr, t_col, _, perm, inverse = adjacency._arguments()
+    # a_ij times (d_i d_j), in this order: the product is commutative to the last bit, so a symmetric graph gives an
+    # exactly symmetric operator
+    return adjacency.value * kernels.sddmm(rowptr, col, t_rowptr, t_col, perm, inverse, scale, scale)
+
+
+def _on_diagonal(matrix: CSR, number: float) -> Tensor:
+    counts = (matrix.rowptr[1:] - matrix.rowptr[:-1]).long()
+    nodes = torch.arange(matrix.shape[0], dtype=matrix.col.dtype, device=matrix.device)
+    row = torch.repeat_interleave(nodes, counts, output_size=matrix.nnz)
+    if torch.compiler.is_compiling():  # duplicates are not merged there: the number goes to the first of its place
+        first = torch.ones_like(row, dtype=torch.bool)
+        first[1:] = (row[1:] != row[:-1]) | (matrix.col[1:] != matrix.col[:-1])
+        return ((row == matrix.col) & first).to(matrix.dtype) * number
+    return (row == matrix.col).to(matrix.dtype) * number

@@ -1,0 +1,38 @@
+"""Writing a file so that it is either the old one or the new one, whole, whatever happens."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from armagnn.errors import RunError
+
+
+def temporary(path: Path) -> Path:
+    """The name that :func:`write_atomic` uses for `path` before it is whole."""
+    return path.with_name(f".{path.name}.tmp")
+
+
+def write_atomic(path: Path, content: bytes) -> None:
+    """Write `content` to `path`: to a temporary file beside it, to the disk, then renamed over `path`."""
+    draft = temporary(path)
+    try:
+        with open(draft, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written ({error.strerror}).") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    # The rename itself must reach the disk too. Windows cannot open folders, and does not need it.
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

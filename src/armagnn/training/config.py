@@ -1,0 +1,127 @@
+"""All that determines a run: the hyperparameters and the seeds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import torch
+
+from armagnn.errors import DeviceError, ParameterError, RunError
+from armagnn.training.stopping import check_stopping
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Hyperparameters of a run; the defaults are the paper's for Cora, but for early stopping.
+
+    The paper's text stops on validation accuracy with patience 50. On Cora that is worse and less stable than
+    validation loss with patience 100, which is closer to what the authors' own script does; so that is the
+    default.
+
+    Attributes:
+        dataset: a name of the catalogue or the path of an ``.npz`` file.
+        hidden: units of the hidden layer.
+        stacks: K, parallel stacks of each layer.
+        layers: T, recursion steps of each stack.
+        dropout: drop rate of the input features and of the hidden units.
+        skip_dropout: drop rate of the skip connections X V_k.
+        act: activation of the hidden layer.
+        init: X(0) of the recursion: "linear" (X W0), "zero" or "tied" (W0 = V).
+        l2: c of the penalty c ||W||^2 (as Keras has it: its gradient is 2 c W) on every kernel, not on
+            biases.
+        lr: learning rate of Adam.
+        epochs: most epochs of a trial.
+        patience: epochs without improvement after which a trial stops.
+        stop_on: "loss" or "accuracy", on the validation nodes.
+        seed: seed of the first trial; the others follow: seed + 1, ...
+        seeds: number of trials.
+        device: "cpu", "cuda" or "cuda:1".
+
+    Example:
+        >>> TrainConfig(seed=5, seeds=3).all_seeds
+        range(5, 8)
+    """
+
+    dataset: str = "cora"
+    hidden: int = 16
+    stacks: int = 2
+    layers: int = 1
+    dropout: float = 0.75
+    skip_dropout: float = 0.75
+    act: str = "relu"
+    init: str = "linear"
+    l2: float = 5e-4
+    lr: float = 0.01
+    epochs: int = 2000
+    patience: int = 100
+    stop_on: str = "loss"
+    seed: int = 0
+    seeds: int = 10
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            self._check_type(field.name, type(field.default))
+        # What concerns the network (hidden, stacks, layers, dropouts, act, init) is checked by the network.
+        for name in ("epochs", "seeds"):
+            if getattr(self, name) < 1:
+                raise ParameterError(f"{name} is {getattr(self, name)}; it must be at least 1.")
+        if not (math.isfinite(self.lr) and self.lr > 0):
+            raise ParameterError(f"lr is {self.lr}; it must be a positive number.")
+        if not (math.isfinite(self.l2) and self.l2 >= 0):
+            raise ParameterError(f"l2 is {self.l2}; it must be 0 or a positive number.")
+        if self.seed < 0 or self.seed + self.seeds > 2**63:
+            raise ParameterError(f"seed is {self.seed}; seeds must lie in 0 .. 2^63 - 1.")
+        check_stopping(self.stop_on, self.patience)
+
+    def _check_type(self, name: str, kind: type) -> None:
+        value = getattr(self, name)
+        if kind is float and type(value) is int:  # lr=1 means 1.0, also in config.json
+            object.__setattr__(self, name, float(value))
+        elif type(value) is not kind:
+            raise ParameterError(f"{name} is {value!r}; it must be of type {kind.__name__}.")
+
+    @property
+    def title(self) -> str:
+        """What is trained, in one line."""
+        return f"ARMA (K={self.stacks}, T={self.layers}) on {self.dataset}"
+
+    @property
+    def all_seeds(self) -> range:
+        """The seeds of the trials, in order."""
+        return range(self.seed, self.seed + self.seeds)
+
+    def torch_device(self) -> torch.device:
+        """The device, which must be there and be one that the kernels know."""
+        try:
+            device = torch.device(self.device)
+        except RuntimeError as error:
+            raise ParameterError(f"device is {self.device!r}; use 'cpu', 'cuda' or 'cuda:0'.") from error
+        if device.type not in ("cpu", "cuda"):
+            raise ParameterError(f"device is {self.device!r}; use 'cpu', 'cuda' or 'cuda:0'.")
+        if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+            raise DeviceError(
+                f"device is {self.device!r}, but torch sees {torch.cuda.device_count()} GPU(s). Use 'cpu'."
+            )
+        return device
+
+    def to_json(self) -> dict[str, Any]:
+        """The configuration as plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: object) -> TrainConfig:
+        """The inverse of :meth:`to_json`; anything else is a :class:`~armagnn.errors.RunError`."""
+        if not isinstance(content, dict) or content.keys() != {field.name for field in fields(cls)}:
+            raise RunError("The configuration does not have the options that this version of armagnn knows.")
+        try:
+            return cls(**content)
+        except ParameterError as error:
+            raise RunError(f"The configuration is not valid: {error}") from error
+
+    def differences(self, other: TrainConfig) -> list[str]:
+        """What `other` changes, one "option: old -> new" each."""
+        theirs = other.to_json()
+        return [f"{name}: {value} -> {theirs[name]}" for name, value in self.to_json().items() if value != theirs[name]]

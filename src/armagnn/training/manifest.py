@@ -1,0 +1,83 @@
+"""The manifest of a run folder: which files belong to it, with their checksums.
+
+It is the one point of commitment. A file counts only when the manifest, written after it, names it; so a run
+that is killed at any moment is found at its last finished trial. The manifest carries a checksum of itself,
+and its bytes must be exactly what armagnn would write, so that no damage to any file passes unseen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from armagnn.errors import RunError
+from armagnn.training.atomic import write_atomic
+
+FORMAT = "armagnn-run"
+VERSION = 1
+MANIFEST = "manifest.json"
+# Every file a run may hold. Nothing else is ever read from, or removed with, a run folder.
+FILES = re.compile(
+    r"config\.json|metrics\.json|weights\.safetensors|curve\.png|trials/seed-(0|[1-9]\d{0,18})\.(json|safetensors)"
+)
+
+
+def to_bytes(content: Any) -> bytes:
+    """Canonical JSON: one text for one content (and NaN is refused, as it is no JSON)."""
+    return (json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+def sha256(content: bytes) -> str:
+    """SHA-256 in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
+
+
+@dataclass
+class Manifest:
+    """The files of a run and their SHA-256; `complete` when all trials are finished."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    complete: bool = False
+
+    def to_bytes(self) -> bytes:
+        """The bytes of ``manifest.json``."""
+        body = {"format": FORMAT, "version": VERSION, "complete": self.complete, "files": self.files}
+        return to_bytes({**body, "sha256": sha256(to_bytes(body))})
+
+    def write(self, folder: Path) -> None:
+        """Commit: from here on the folder is what this manifest says."""
+        write_atomic(folder / MANIFEST, self.to_bytes())
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """Read and check ``manifest.json`` (itself, not yet the files it names)."""
+        path = folder / MANIFEST
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise RunError(f"{folder}: not a run of armagnn (no readable {MANIFEST}). Check the path.") from error
+        try:
+            parsed = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise RunError(f"{path}: corrupt or truncated, not JSON. Train the run again with --overwrite.") from error
+        if not isinstance(parsed, dict) or parsed.get("format") != FORMAT:
+            raise RunError(f"{path}: not the manifest of an armagnn run. Check the path.")
+        if parsed.get("version") != VERSION:
+            raise RunError(
+                f"{path}: format version {parsed.get('version')!r}, this armagnn reads {VERSION}. "
+                "Use the armagnn that wrote it."
+            )
+        files, complete = parsed.get("files"), parsed.get("complete")
+        if not isinstance(files, dict) or not isinstance(complete, bool):
+            raise RunError(f"{path}: corrupt (files or complete missing). Train the run again with --overwrite.")
+        manifest = cls(files, complete)
+        if manifest.to_bytes() != content:
+            raise RunError(f"{path}: corrupt (checksum mismatch). Train the run again with --overwrite.")
+        foreign = [name for name in files if not FILES.fullmatch(name)]
+        if foreign:  # also keeps "../" out
+            raise RunError(f"{path}: names a file that no run has: {foreign[0]!r}.")
+        return manifest

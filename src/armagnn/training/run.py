@@ -1,0 +1,207 @@
+"""The run folder: everything a training leaves behind, checked whenever it is read.
+
+======================= ===============================================================================
+``config.json``         hyperparameters, seeds, dataset and its SHA-256, versions
+``trials/seed-N.*``     each finished trial: results and history (JSON), restored weights (safetensors)
+``weights.safetensors`` the weights of the trial that is best on validation (never on test)
+``metrics.json``        results per trial, mean and deviation
+``curve.png``           learning curves
+``manifest.json``       the files above with their SHA-256
+======================= ===============================================================================
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from armagnn.errors import RunError
+from armagnn.training.atomic import write_atomic
+from armagnn.training.config import TrainConfig
+from armagnn.training.curve import draw_curves
+from armagnn.training.manifest import FORMAT, VERSION, Manifest, sha256, to_bytes
+from armagnn.training.metrics import best_trial, summarise
+from armagnn.training.trial import Trial
+
+CONFIG, METRICS, WEIGHTS, CURVE = "config.json", "metrics.json", "weights.safetensors", "curve.png"
+AGAIN = "Train the run again with --overwrite."
+
+
+def current_versions() -> dict[str, str]:
+    """The versions that results may depend on."""
+    import armagnn
+
+    return {
+        "armagnn": armagnn.__version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run folder that is open: what was asked for, and what is finished of it.
+
+    Use :meth:`open` for one that exists (every file of it is checked) and :func:`armagnn.training.train` to
+    make one.
+
+    Example:
+        >>> run = Run.open("runs/cora")  # doctest: +SKIP
+        >>> run.metrics()["test_accuracy"]["mean"]  # doctest: +SKIP
+    """
+
+    path: Path
+    config: TrainConfig
+    dataset_sha256: str
+    versions: dict[str, str]
+    manifest: Manifest
+
+    @classmethod
+    def create(cls, path: Path, config: TrainConfig, dataset_sha256: str) -> Run:
+        """Begin a run in a vacant folder (see :func:`armagnn.training.folder.make_vacant`)."""
+        run = cls(path, config, dataset_sha256, current_versions(), Manifest())
+        content = {
+            "format": FORMAT,
+            "version": VERSION,
+            "config": config.to_json(),
+            "seeds": list(config.all_seeds),
+            "dataset_sha256": dataset_sha256,
+            "versions": run.versions,
+        }
+        run._write(CONFIG, to_bytes(content))
+        run.manifest.write(path)
+        return run
+
+    @classmethod
+    def open(cls, path: str | Path) -> Run:
+        """Open a run folder; a corrupt, truncated or foreign one is a :class:`~armagnn.errors.RunError`."""
+        path = Path(path)
+        manifest = Manifest.read(path)
+        for name in manifest.files:
+            _read(path, manifest, name)
+        content = _parse_json(path / CONFIG, _read(path, manifest, CONFIG))
+        if not isinstance(content.get("dataset_sha256"), str) or not isinstance(content.get("versions"), dict):
+            raise RunError(f"{path / CONFIG}: dataset_sha256 or versions missing. {AGAIN}")
+        config = TrainConfig.from_json(content.get("config"))
+        run = cls(path, config, content["dataset_sha256"], content["versions"], manifest)
+        run._check_files()
+        return run
+
+    def _check_files(self) -> None:
+        expected = {CONFIG} | {name for seed in self.finished_seeds for name in _trial_files(seed)}
+        if self.complete:
+            expected |= {METRICS, WEIGHTS, CURVE}
+            expected |= {name for seed in self.config.all_seeds for name in _trial_files(seed)}
+        if expected != self.manifest.files.keys():
+            odd = sorted(expected ^ self.manifest.files.keys())
+            raise RunError(f"{self.path}: {odd[0]} is missing from the run or does not belong to it. {AGAIN}")
+
+    @property
+    def complete(self) -> bool:
+        """Are all trials finished and summarised?"""
+        return self.manifest.complete
+
+    @property
+    def finished_seeds(self) -> list[int]:
+        """The seeds whose trials are finished, in order."""
+        return [seed for seed in self.config.all_seeds if _trial_files(seed)[0] in self.manifest.files]
+
+    def save_trial(self, trial: Trial) -> None:
+        """Keep a finished trial for good."""
+        results, weights = _trial_files(trial.seed)
+        content = {field.name: getattr(trial, field.name) for field in fields(Trial) if field.name != "state"}
+        self._write(weights, safetensors.torch.save(trial.state))
+        self._write(results, to_bytes(content))
+        self.manifest.write(self.path)
+
+    def load_trial(self, seed: int) -> Trial:
+        """A finished trial."""
+        results, weights = _trial_files(seed)
+        content = _parse_json(self.path / results, self._read(results))
+        try:
+            return Trial(**content, state=_parse_weights(self.path / weights, self._read(weights)))
+        except TypeError as error:
+            raise RunError(f"{self.path / results}: not the results of a trial ({error}). {AGAIN}") from error
+
+    def trials(self) -> list[Trial]:
+        """All finished trials, by seed."""
+        return [self.load_trial(seed) for seed in self.finished_seeds]
+
+    def finish(self) -> None:
+        """Summarise the trials and mark the run as complete."""
+        trials = self.trials()
+        best = best_trial(trials, self.config.stop_on)
+        self._write(METRICS, to_bytes(summarise(trials, self.config.stop_on)))
+        self._write(WEIGHTS, safetensors.torch.save(best.state))
+        self._write(CURVE, draw_curves(trials, f"{self.config.title}, {len(trials)} trials"))
+        self.manifest.complete = True
+        self.manifest.write(self.path)
+
+    def require_complete(self) -> None:
+        """Refuse to go on with a run that is not finished."""
+        if not self.complete:
+            raise RunError(
+                f"{self.path}: {len(self.finished_seeds)} of {self.config.seeds} trials are finished. "
+                f"Continue with: armagnn train --out {self.path} --resume"
+            )
+
+    def metrics(self) -> dict[str, Any]:
+        """The content of ``metrics.json``."""
+        self.require_complete()
+        return _parse_json(self.path / METRICS, self._read(METRICS))
+
+    def weights(self) -> dict[str, Tensor]:
+        """The weights of the best trial."""
+        self.require_complete()
+        return _parse_weights(self.path / WEIGHTS, self._read(WEIGHTS))
+
+    def _write(self, name: str, content: bytes) -> None:
+        (self.path / name).parent.mkdir(exist_ok=True)
+        write_atomic(self.path / name, content)
+        self.manifest.files[name] = sha256(content)
+
+    def _read(self, name: str) -> bytes:
+        return _read(self.path, self.manifest, name)
+
+
+def _trial_files(seed: int) -> tuple[str, str]:
+    return f"trials/seed-{seed}.json", f"trials/seed-{seed}.safetensors"
+
+
+def _read(folder: Path, manifest: Manifest, name: str) -> bytes:
+    if name not in manifest.files:
+        raise RunError(f"{folder}: the run has no {name}. {AGAIN}")
+    try:
+        content = (folder / name).read_bytes()
+    except OSError as error:
+        raise RunError(f"{folder / name}: missing or unreadable ({error.strerror}). {AGAIN}") from error
+    if sha256(content) != manifest.files[name]:
+        raise RunError(f"{folder / name}: corrupt or truncated (checksum mismatch). {AGAIN}")
+    return content
+
+
+def _parse_json(path: Path, content: bytes) -> dict[str, Any]:
+    try:
+        parsed = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{path}: not JSON. {AGAIN}") from error
+    if not isinstance(parsed, dict):
+        raise RunError(f"{path}: not a JSON object. {AGAIN}")
+    return parsed
+
+
+def _parse_weights(path: Path, content: bytes) -> dict[str, Tensor]:
+    try:
+        return safetensors.torch.load(content)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise RunError(f"{path}: not a safetensors file ({error}). {AGAIN}") from error

@@ -187,7 +187,8 @@ class ARMAConv(MessagePassing):
             if not self.shared_weights:
                 _, skip, bias = self._inputs(t, features, seed is not None, early)
             stacked = state.view(op.num_nodes * batch, self.num_stacks, self.out_channels)
-            h = kernels.stack_matmul(stacked, self.weight[0 if self.shared_weights else t - 1])
+            weight = self.weight[0 if self.shared_weights else t - 1]
+            h = kernels.stack_matmul(stacked, weight.to(state.dtype))  # another type only under autocast
             state = self._propagate(t, op, h, skip, bias, seed)
         return state.view(op.num_nodes, batch, self.num_stacks, self.out_channels), shape
 

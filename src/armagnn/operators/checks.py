@@ -98,7 +98,7 @@ def from_scipy(matrix: Any, dtype: torch.dtype | None) -> Entries:
     return _checked(torch.from_numpy(row), torch.from_numpy(col), value, coo.shape)
 
 
-def from_torch_sparse(matrix: Any) -> Entries:
+def from_torch_sparse(matrix: Any, dtype: torch.dtype | None = None) -> Entries:
     """Read a native torch.sparse tensor (COO, CSR, CSC, BSR, BSC)."""
     if not isinstance(matrix, Tensor) or matrix.layout is torch.strided:
         what = "a dense tensor" if isinstance(matrix, Tensor) else type(matrix).__name__
@@ -110,7 +110,8 @@ def from_torch_sparse(matrix: Any) -> Entries:
     coo = matrix if matrix.layout is torch.sparse_coo else matrix.to_sparse_coo()  # type: ignore[no-untyped-call]
     row, col = coo._indices()
     value = coo._values()
-    value = value if value.is_floating_point() else value.to(torch.get_default_dtype())
+    if dtype is not None or not value.is_floating_point():
+        value = value.to(dtype or torch.get_default_dtype())
     shape = (matrix.shape[0], matrix.shape[1])
     for axis, size in ((row, shape[0]), (col, shape[1])):
         if axis.numel() and (int(axis.min()) < 0 or int(axis.max()) >= size):

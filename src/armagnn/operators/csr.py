@@ -84,9 +84,9 @@ class CSR:
         return cls.from_coo(row, col, value, shape)
 
     @classmethod
-    def from_torch_sparse(cls, matrix: Tensor) -> CSR:
+    def from_torch_sparse(cls, matrix: Tensor, dtype: torch.dtype | None = None) -> CSR:
         """Build from a native ``torch.sparse`` tensor in any of its layouts."""
-        row, col, value, shape = checks.from_torch_sparse(matrix)
+        row, col, value, shape = checks.from_torch_sparse(matrix, dtype)
         return cls.from_coo(row, col, value, shape)
 
     @classmethod

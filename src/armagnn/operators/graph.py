@@ -114,9 +114,11 @@ class GraphOperator(CSR):
         return _from_matrix(checks.from_scipy(matrix, dtype), kind, options)
 
     @classmethod
-    def from_torch_sparse(cls, matrix: Tensor, kind: Kind = "arma", **options: Any) -> GraphOperator:
+    def from_torch_sparse(  # type: ignore[override]
+        cls, matrix: Tensor, kind: Kind = "arma", dtype: torch.dtype | None = None, **options: Any
+    ) -> GraphOperator:
         """Build from a square torch.sparse adjacency of any layout (PyG's ``adj_t``: rows receive)."""
-        return _from_matrix(checks.from_torch_sparse(matrix), kind, options)
+        return _from_matrix(checks.from_torch_sparse(matrix, dtype), kind, options)
 
     @classmethod
     def from_dense(  # type: ignore[override]

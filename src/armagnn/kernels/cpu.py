@@ -85,38 +85,37 @@ def _sddmm_rows(rowptr: Array, col: Array, a: Array, b: Array, out: Array, lo: i
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _philox(block: Any, key0: int, key1: int, step: int, purpose: int) -> tuple[Any, Any, Any, Any]:
+def _philox(
+    first: int, count: int, key0: int, key1: int, step: int, purpose: int, w0: Array, w1: Array, w2: Array, w3: Array
+) -> None:
+    # One loop over blocks, its four words to four arrays: the form that the compiler turns into vector code.
     mask, half = np.uint64(MASK), np.uint64(32)
     m0, m1 = np.uint64(MULTIPLIERS[0]), np.uint64(MULTIPLIERS[1])
-    w0, w1 = np.uint64(WEYL[0]), np.uint64(WEYL[1])
-    c0, c1, c2, c3 = np.uint64(block) & mask, np.uint64(block) >> half, np.uint64(step), np.uint64(purpose)
-    k0, k1 = np.uint64(key0), np.uint64(key1)
-    for _ in range(ROUNDS):
-        p0, p1 = c0 * m0, c2 * m1
-        c0, c1, c2, c3 = (p1 >> half) ^ c1 ^ k0, p1 & mask, (p0 >> half) ^ c3 ^ k1, p0 & mask
-        k0, k1 = (k0 + w0) & mask, (k1 + w1) & mask
-    return c0, c1, c2, c3
+    y0, y1 = np.uint64(WEYL[0]), np.uint64(WEYL[1])
+    for b in range(count):
+        block = np.uint64(first + b)
+        c0, c1, c2, c3 = block & mask, block >> half, np.uint64(step), np.uint64(purpose)
+        k0, k1 = np.uint64(key0), np.uint64(key1)
+        for _ in range(ROUNDS):
+            p0, p1 = c0 * m0, c2 * m1
+            c0, c1, c2, c3 = (p1 >> half) ^ c1 ^ k0, p1 & mask, (p0 >> half) ^ c3 ^ k1, p0 & mask
+            k0, k1 = (k0 + y0) & mask, (k1 + y1) & mask
+        w0[b], w1[b], w2[b], w3[b] = np.uint32(c0), np.uint32(c1), np.uint32(c2), np.uint32(c3)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _dropout_blocks(
     x: Array, out: Array, key0: int, key1: int, step: int, purpose: int, limit: Any, scale: Any, lo: int, hi: int
 ) -> None:
-    limit = np.uint64(limit)
-    zero = x.dtype.type(0)
-    whole = min(hi, x.size // 4)
-    for block in range(lo, whole):
-        w0, w1, w2, w3 = _philox(block, key0, key1, step, purpose)
-        base = 4 * block
-        out[base] = x[base] * scale if w0 >= limit else zero
-        out[base + 1] = x[base + 1] * scale if w1 >= limit else zero
-        out[base + 2] = x[base + 2] * scale if w2 >= limit else zero
-        out[base + 3] = x[base + 3] * scale if w3 >= limit else zero
-    if hi > whole:
-        words = _philox(whole, key0, key1, step, purpose)
-        for lane in range(x.size - 4 * whole):
-            index = 4 * whole + lane
-            out[index] = x[index] * scale if words[lane] >= limit else zero
+    words = np.empty((4, 256), np.uint32)
+    limit, zero = np.uint32(limit), x.dtype.type(0)
+    for first in range(lo, hi, 256):
+        count = min(256, hi - first)
+        _philox(first, count, key0, key1, step, purpose, words[0], words[1], words[2], words[3])
+        for b in range(count):
+            base = 4 * (first + b)
+            for lane in range(min(4, x.size - base)):
+                out[base + lane] = x[base + lane] * scale if words[lane, b] >= limit else zero
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -1,0 +1,84 @@
+"""What a benchmark gives: rows, a table for people, and JSON for the next run to be compared with."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison. ``required`` is the least ratio wanted, the most if negative, and 0 where none is promised."""
+
+    work: str
+    unit: str
+    ours: float
+    peer: float
+    ratio: float
+    required: float = 0.0
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the promise is kept; None where there is none."""
+        if self.required == 0:
+            return None
+        return self.ratio >= self.required if self.required > 0 else self.ratio <= -self.required
+
+
+def machine() -> dict[str, Any]:
+    """Return what the numbers depend on: processor, threads, versions. No names of hosts or users."""
+    packages = ("armagnn", "torch", "torch-geometric", "numba", "numpy")
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in packages},
+    }
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def table(rows: Sequence[Row], peer: str = "PyG") -> Table:
+    """Return the rows as a table for the terminal."""
+    out = Table("work", "armagnn", peer, "ratio", "required", title="Benchmarks")
+    for column in out.columns[1:]:
+        column.justify = "right"
+    for row in rows:
+        wanted = "" if row.required == 0 else f"{'≥' if row.required > 0 else '≤'} {abs(row.required):g}"
+        mark = {None: "", True: " ✓", False: " ✗"}[row.met]
+        out.add_row(
+            row.work, f"{row.ours:.2f} {row.unit}", f"{row.peer:.2f} {row.unit}", f"{row.ratio:.2f}×", wanted + mark
+        )
+    return out
+
+
+def write(path: Path, rows: Sequence[Row], command: str) -> None:
+    """Write rows and machine as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {
+        "command": command,
+        "machine": machine(),
+        "rows": [{**{k: _rounded(v) for k, v in asdict(row).items()}, "met": row.met} for row in rows],
+    }
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def _rounded(value: object) -> object:
+    return round(value, 3) if isinstance(value, float) else value

@@ -1,0 +1,50 @@
+"""The benchmarks' machinery, on small sizes; nothing here asserts a time."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from armagnn.bench import Row, memory, table, write
+from armagnn.bench.problems import large_case
+from armagnn.bench.timing import medians
+
+
+def test_both_sides_compute_the_same() -> None:
+    case = large_case(nodes=50, nonzeros=300)
+    case.ours.load_state_dict(type(case.ours).from_pyg(case.pyg).state_dict())
+    ours, pyg, edges = (case.forward(which)() for which in ("ours", "pyg", "edges"))
+    torch.testing.assert_close(ours, pyg, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(edges, ours)
+    for which in ("ours", "pyg"):
+        case.training_step(which)()
+    assert case.ours.weight.grad is not None
+    assert case.pyg.weight.grad is not None
+
+
+def test_medians_skip_the_warmup_and_interleave() -> None:
+    calls: list[str] = []
+    result = medians({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, repeats=3, warmup=1)
+    assert calls == ["a", "b"] * 4
+    assert all(value >= 0 for value in result.values())
+
+
+def test_rows_and_json(tmp_path: Path) -> None:
+    rows = [Row("w", "ms", 1.0, 9.0, 9.0, 8.0), Row("v", "ms", 3.0, 1.0, 3.0, -2.2), Row("u", "ms", 1.0, 1.0, 1.0)]
+    assert [row.met for row in rows] == [True, False, None]
+    write(tmp_path / "b" / "cpu.json", rows, "armagnn bench")
+    content = json.loads((tmp_path / "b" / "cpu.json").read_text())
+    assert [row["met"] for row in content["rows"]] == [True, False, None]
+    assert content["machine"]["torch"] == torch.__version__.split("+")[0] or content["machine"]["torch"]
+    assert table(rows).row_count == 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
+def test_peak_memory_grows_with_the_step() -> None:
+    ours = memory.peak_of_training_step("ours")
+    assert ours is not None
+    assert 20 < ours < 2000

@@ -17,7 +17,19 @@ from armagnn.kernels.ops import (
     sort_coo,
     spmm,
     stack_matmul,
+    stack_mean,
     transpose,
 )
 
-__all__ = ["ACTIVATIONS", "backend", "dropout", "gcs", "sddmm", "sort_coo", "spmm", "stack_matmul", "transpose"]
+__all__ = [
+    "ACTIVATIONS",
+    "backend",
+    "dropout",
+    "gcs",
+    "sddmm",
+    "sort_coo",
+    "spmm",
+    "stack_matmul",
+    "stack_mean",
+    "transpose",
+]

@@ -34,6 +34,7 @@ for _schema in (
     f"sddmm({_PATTERN}, Tensor a, Tensor b) -> Tensor",
     "dropout(Tensor x, Tensor seed, float p, int step) -> Tensor",
     "stack_matmul(Tensor h, Tensor w) -> Tensor",
+    "stack_mean(Tensor h) -> Tensor",
     "sort_coo(Tensor row, Tensor col, SymInt num_rows, SymInt num_cols) -> (Tensor, Tensor)",
     "transpose(Tensor rowptr, Tensor col, SymInt num_cols) -> (Tensor, Tensor, Tensor)",
 ):
@@ -61,6 +62,11 @@ def sddmm(*args: Any) -> Tensor:
 def stack_matmul(h: Tensor, w: Tensor) -> Tensor:
     """Return ``h[:, k] @ w[k]`` for every stack k: (M, K, F) times (K, F, G) is (M, K, G), contiguous."""
     return _call("stack_matmul", (h, w))
+
+
+def stack_mean(h: Tensor) -> Tensor:
+    """Return the mean over the stacks (Eq. 16): (M, K, F) to (M, F)."""
+    return _call("stack_mean", (h,))
 
 
 def dropout(*args: Any) -> Tensor:
@@ -112,12 +118,24 @@ def _stack_matmul(h: Tensor, w: Tensor) -> Tensor:
     return out
 
 
+def _stack_mean(h: Tensor) -> Tensor:
+    # torch's own mean over an inner axis is not vectorised; and its gradient would be K times as large as a view of it
+    first, *others = h.unbind(1)
+    if not others:
+        return first.clone()
+    out = first + others[0]
+    for other in others[1:]:
+        out += other
+    return out.mul_(1.0 / h.shape[1])
+
+
 _implementations: Final[dict[str, Callable[..., Any]]] = {
     "spmm": _spmm,
     "gcs": _gcs,
     "sddmm": lambda rowptr, col, t_rowptr, t_col, perm, inverse, a, b: backend(a.device).sddmm(rowptr, col, a, b),
     "dropout": lambda x, seed, p, step: backend(x.device).dropout(x, seed, p, step),
     "stack_matmul": _stack_matmul,
+    "stack_mean": _stack_mean,
     "sort_coo": lambda row, col, m, n: backend(row.device).sort_coo(row, col, m, n),
     "transpose": lambda rowptr, col, n: backend(col.device).transpose(rowptr, col, n),
 }
@@ -152,6 +170,11 @@ def _(x, seed, p, step):  # type: ignore[no-untyped-def]
 @torch.library.register_fake("armagnn::stack_matmul")
 def _(h, w):  # type: ignore[no-untyped-def]
     return h.new_empty(h.shape[0], h.shape[1], w.shape[2])
+
+
+@torch.library.register_fake("armagnn::stack_mean")
+def _(h):  # type: ignore[no-untyped-def]
+    return h.new_empty(h.shape[0], h.shape[2])
 
 
 @torch.library.register_fake("armagnn::sort_coo")
@@ -260,6 +283,15 @@ def _stack_matmul_backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
     return h_grad, w_grad
 
 
+def _stack_mean_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.stacks = inputs[0].shape[1]
+
+
+def _stack_mean_backward(ctx: Any, g: Tensor) -> Tensor:
+    stacks: int = ctx.stacks
+    return (g * (1.0 / stacks)).unsqueeze(1).expand(-1, stacks, -1)
+
+
 # --------------------------------------------------------------------------------------------------------------- vmap
 
 
@@ -313,6 +345,11 @@ def _stack_matmul_vmap(info: Any, in_dims: tuple[Any, ...], h: Tensor, w: Tensor
     return out.view(out.shape[0], size, stacks, -1), 1
 
 
+def _stack_mean_vmap(info: Any, in_dims: tuple[Any, ...], h: Tensor) -> tuple[Tensor, int]:
+    h = h.movedim(in_dims[0], 0)
+    return stack_mean(h.flatten(0, 1)).view(*h.shape[:2], h.shape[3]), 0
+
+
 # ------------------------------------------------------------------------------------------------------- registration
 
 
@@ -354,6 +391,7 @@ _gradients: Final = {
     "sddmm": _differentiable("sddmm", _sddmm_setup, _sddmm_backward, _sddmm_vmap),
     "dropout": _differentiable("dropout", _dropout_setup, _dropout_backward, _dropout_vmap),
     "stack_matmul": _differentiable("stack_matmul", _stack_matmul_setup, _stack_matmul_backward, _stack_matmul_vmap),
+    "stack_mean": _differentiable("stack_mean", _stack_mean_setup, _stack_mean_backward, _stack_mean_vmap),
 }
 
 

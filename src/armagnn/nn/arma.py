@@ -149,8 +149,8 @@ class ARMAConv(MessagePassing):
             edge_weight: the weights of an edge index, shape (E).
         """
         state, shape = self._run(x, edge_index, edge_weight)
-        # the sum's gradient is a view; the mean's would be a tensor of K times the size
-        out = state.squeeze(2) if self.num_stacks == 1 else state.sum(2) * (1.0 / self.num_stacks)
+        nodes, batch = state.shape[:2]
+        out = kernels.stack_mean(state.flatten(0, 1)).view(nodes, batch, self.out_channels)
         return out.transpose(0, 1).reshape(*shape[:-2], shape[-2], self.out_channels)
 
     def stacks(self, x: Tensor | CSR, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
@@ -178,7 +178,9 @@ class ARMAConv(MessagePassing):
         start, skip, bias = self._inputs(0, features, seed is not None, early)
         if isinstance(features, Tensor) and early:
             propagated = (op @ features.view(op.num_nodes, batch * shape[-1])).view(features.shape)
-            state = self._finish(torch.addmm(self._dropped(skip, bias, seed), propagated, self._w0()))
+            state = self._finish(
+                torch.addmm(self._dropped(skip, bias, seed), propagated, _side_by_side(self.initial_weight))
+            )
         elif start is None:  # X(0) = 0: there is nothing to propagate
             state = self._finish(self._dropped(skip, bias, seed))
         else:
@@ -187,13 +189,10 @@ class ARMAConv(MessagePassing):
             if not self.shared_weights:
                 _, skip, bias = self._inputs(t, features, seed is not None, early)
             stacked = state.view(op.num_nodes * batch, self.num_stacks, self.out_channels)
-            weight = self.weight[0 if self.shared_weights else t - 1]
+            weight = self.weight.unbind(0)[0 if self.shared_weights else t - 1]
             h = kernels.stack_matmul(stacked, weight.to(state.dtype))  # another type only under autocast
             state = self._propagate(t, op, h, skip, bias, seed)
         return state.view(op.num_nodes, batch, self.num_stacks, self.out_channels), shape
-
-    def _w0(self) -> Tensor:
-        return _side_by_side(self.initial_weight)
 
     def _propagates_first(self, features: Tensor | CSR) -> bool:
         """Return whether (L X) W0 is cheaper than L (X W0): by width, and an X without gradient goes one way only."""
@@ -211,11 +210,13 @@ class ARMAConv(MessagePassing):
 
         All have K * F_out columns: one product serves all stacks, and W0 and V together where both act on X.
         """
-        v = _side_by_side(self.skip_weight[t])
-        bias = None if self.bias is None else self.bias[t].view(-1)
+        v = self.skip_weight.unbind(0)[t]
+        bias = None if self.bias is None else self.bias.unbind(0)[t].view(-1)
         if t == 0 and self.init == "linear" and not early:
-            both = features @ torch.cat([self._w0(), v], dim=1)
-            return both[:, : v.shape[1]], both[:, v.shape[1] :], bias
+            both = features @ _side_by_side(torch.cat([self.initial_weight, v]))
+            start, skip = torch.chunk(both, 2, dim=1)
+            return start, skip, bias
+        v = _side_by_side(v)
         if bias is not None and isinstance(features, Tensor) and not dropped and self.init != "tied":
             return None, torch.addmm(bias, features, v), None  # free here; dropout must not touch the bias
         skip = features @ v

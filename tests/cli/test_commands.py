@@ -76,9 +76,7 @@ def test_flags_reach_the_configuration(run: CliRunner, tmp_path: Path) -> None:
     assert Run.open(tmp_path / "run").config == TrainConfig(**flags)
 
 
-def test_the_folder_is_named_after_the_data(
-    run: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_is_named_after_the_data(run: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert run.invoke(app, ["train", *QUICK]).exit_code == 0
     assert Run.open("runs/cora").complete
@@ -98,9 +96,7 @@ def test_resume_refuses_a_changed_option(run: CliRunner, interrupted: Path) -> N
     assert not Run.open(interrupted).complete
 
 
-def test_resume_says_when_versions_changed(
-    run: CliRunner, interrupted: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resume_says_when_versions_changed(run: CliRunner, interrupted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "__version__", "9.9")
     result = run.invoke(app, ["train", "--out", str(interrupted), "--resume"])
     assert result.exit_code == 0
@@ -171,7 +167,7 @@ def test_predict_to_a_file(run: CliRunner, finished: Path, tmp_path: Path) -> No
 
 
 def test_predict_to_where_nothing_can_be_written(run: CliRunner, finished: Path, tmp_path: Path) -> None:
-    result = run.invoke(app, ["predict", str(finished), "--out", str(tmp_path / "no" / "labels.csv")])
+    result = run.invoke(app, ["predict", str(finished), "--out", str(tmp_path / "no" / "no" / "labels.csv")])
     assert result.exit_code == 2
     assert "cannot be written" in result.stderr
 

@@ -80,14 +80,22 @@ def test_an_empty_folder_will_do(tmp_path: Path) -> None:
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("mine")
-    with pytest.raises(RunError, match="is a file"):
+    with pytest.raises(RunError, match="is no folder for a run"):
         train(CONFIG, path, overwrite=True, watcher=NoWork())
     assert path.read_text() == "mine"
 
 
+def test_a_file_where_the_trials_should_be(copy: Path) -> None:
+    shutil.rmtree(copy / "trials")
+    (copy / "trials").write_text("mine")
+    with pytest.raises(RunError, match="trials"):
+        train(CONFIG, copy, overwrite=True)
+    assert (copy / "trials").read_text() == "mine"
+
+
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match="cannot be made ready"):
+    with pytest.raises(RunError, match="is no folder for a run"):
         train(CONFIG, tmp_path / "file" / "run", watcher=NoWork())
 
 

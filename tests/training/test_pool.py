@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import queue
 import signal
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,8 +23,6 @@ CONFIG = TrainConfig(hidden=1, stacks=1, epochs=3, dropout=0.0, skip_dropout=0.0
 
 @pytest.fixture
 def messages(monkeypatch: pytest.MonkeyPatch) -> Any:
-    ignored = []
-    monkeypatch.setattr(signal, "signal", lambda number, action: ignored.append((number, action)))
     monkeypatch.setattr(pool_module, "TELL_EVERY", -1.0)
 
     def work(config: TrainConfig, seeds: list[int]) -> list[Any]:
@@ -31,7 +31,6 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> Any:
             tasks.put(seed)
         answers: queue.Queue[Any] = queue.Queue()
         pool_module._worker(config, tasks, answers)
-        assert ignored == [(signal.SIGINT, signal.SIG_IGN)]
         return list(answers.queue)
 
     return work
@@ -62,6 +61,15 @@ def test_a_dead_worker_is_noticed(code: int) -> None:
     workers = [SimpleNamespace(exitcode=None), SimpleNamespace(exitcode=0), SimpleNamespace(exitcode=code)]
     with pytest.raises(RunError, match=f"exit code {code}"):
         pool_module._check_alive(workers)
+
+
+def test_what_starts_inside_ignores_ctrl_c() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with pool_module._deaf_to_interrupts():
+        code = "import signal; print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)"
+        born_inside = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert born_inside.stdout.strip() == "True"
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_workers_that_live_or_are_done_are_fine() -> None:

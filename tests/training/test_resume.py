@@ -57,9 +57,7 @@ class Interrupt(Watcher):
 
 
 @pytest.mark.parametrize(("seed", "epoch", "kept"), [(0, 1, []), (0, 5, []), (1, 3, [0])])
-def test_interrupted_in_an_epoch(
-    tmp_path: Path, whole: dict[str, Any], seed: int, epoch: int, kept: list[int]
-) -> None:
+def test_interrupted_in_an_epoch(tmp_path: Path, whole: dict[str, Any], seed: int, epoch: int, kept: list[int]) -> None:
     path = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
         train(CONFIG, path, watcher=Interrupt(seed, epoch))

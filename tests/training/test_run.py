@@ -201,7 +201,8 @@ def test_another_version_is_refused(copy: Path) -> None:
     [
         (None, "no readable manifest"),
         (b"", "not JSON"),
-        (b"[1, 2]", "not the manifest of an armagnn run"),
+        (b"[1, 2]", "not a JSON object"),
+        (b'{"format": NaN}', "not JSON"),
         (b'{"format": "other"}', "not the manifest of an armagnn run"),
         (b"\xff\xfe\x00", "not JSON"),
         (b"[" * 100_000, "not JSON"),
@@ -211,6 +212,22 @@ def test_foreign_folders(tmp_path: Path, content: bytes | None, message: str) ->
     if content is not None:
         (tmp_path / "manifest.json").write_bytes(content)
     with pytest.raises(RunError, match=message):
+        Run.open(tmp_path)
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(files=anything, complete=anything, digest=anything)
+def test_any_json_for_a_manifest_is_refused(tmp_path: Path, files: object, complete: object, digest: object) -> None:
+    content = {"format": "armagnn-run", "version": 1, "files": files, "complete": complete, "sha256": digest}
+    (tmp_path / "manifest.json").write_text(json.dumps(content))
+    with pytest.raises(RunError):
         Run.open(tmp_path)
 
 

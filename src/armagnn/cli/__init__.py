@@ -1,6 +1,7 @@
-"""The command line: ``armagnn train | predict | show``."""
+"""The command line: ``armagnn train | predict | show | bench``."""
 
 from armagnn.cli.app import app
+from armagnn.cli.bench import bench
 from armagnn.cli.predict import predict
 from armagnn.cli.show import show
 from armagnn.cli.train import train
@@ -8,7 +9,7 @@ from armagnn.cli.train import train
 app.command()(train)
 app.command()(predict)
 app.command()(show)
-# Register further commands here, one line each: app.command("bench")(main_command)
+app.command()(bench)
 
 
 def main() -> None:

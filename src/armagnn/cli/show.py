@@ -28,4 +28,6 @@ def show(
     if opened.complete:
         print_report(console, opened)
     else:
-        console.print(f"Not finished. Continue with: armagnn train --out {run} --resume", soft_wrap=True)
+        console.print(
+            f"Not finished. Continue with: {opened.resume_command}", highlight=False, markup=False, soft_wrap=True
+        )

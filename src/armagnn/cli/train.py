@@ -108,7 +108,7 @@ def train(
         _interrupted(folder, notes)
     console = Console()
     print_report(console, run)
-    console.print(f"Run folder: {folder}", highlight=False, soft_wrap=True)
+    console.print(f"Run folder: {folder}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _cores(config: TrainConfig) -> int:
@@ -132,9 +132,9 @@ def _interrupted(folder: Path, notes: Console) -> NoReturn:
         run = Run.open(folder)
         message = (
             f"Interrupted. {len(run.finished_seeds)} of {run.config.seeds} trials are kept. "
-            f"Continue with: armagnn train --out {folder} --resume"
+            f"Continue with: {run.resume_command}"
         )
     except RunError:
         message = "Interrupted before the run began."
-    notes.print(message, style="yellow", highlight=False, soft_wrap=True)
+    notes.print(message, style="yellow", highlight=False, markup=False, soft_wrap=True)
     raise typer.Exit(130)

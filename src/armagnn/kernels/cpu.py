@@ -174,7 +174,8 @@ def gcs(
         starts, widths = (np.array(part, dtype=np.int64) for part in blocks(x.shape[1]))
         nothing = np.empty(0, dtype=out.numpy().dtype)
         arrays = (
-            _numpy(rowptr), _numpy(col), _numpy(value.to(work)), _numpy(x),
+            _numpy(rowptr), _numpy(col), _numpy(value.to(work)),
+            _numpy(x if x.dtype == torch.bfloat16 else x.to(work)),
             nothing[None] if skip is None else _numpy(skip.to(work)),
             nothing if bias is None else _numpy(bias.to(work)),
         )  # fmt: skip

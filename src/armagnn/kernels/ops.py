@@ -399,5 +399,9 @@ def _call(name: str, args: tuple[Any, ...]) -> Tensor:
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():  # fake tensors, counters, tracers
         return getattr(torch.ops.armagnn, name)(*args)  # type: ignore[no-any-return]
     gradient = _gradients[name]
-    function = gradient.transformed if torch._C._are_functorch_transforms_active() else gradient.eager
-    return function.apply(*args)  # type: ignore[no-any-return,no-untyped-call]
+    if not torch._C._are_functorch_transforms_active():
+        return gradient.eager.apply(*args)  # type: ignore[no-any-return,no-untyped-call]
+    if torch._C._dispatch_tls_is_dispatch_key_included(torch._C.DispatchKey.FuncTorchVmapMode):
+        # within the operator's own vmap rule, as when an exported program runs under vmap
+        return getattr(torch.ops.armagnn, name)(*args)  # type: ignore[no-any-return]
+    return gradient.transformed.apply(*args)  # type: ignore[no-any-return,no-untyped-call]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any, Final, Self
 
@@ -234,7 +235,7 @@ class CSR:
 
     def _product(self, x: Tensor) -> Tensor:
         self.check_operand(x)
-        if torch.is_autocast_enabled(x.device.type):
+        if torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64:  # float64 is left alone, as in torch
             x = x.to(torch.get_autocast_dtype(x.device.type))
         flat = fold(x)
         out: Tensor = kernels.spmm(*self._arguments(), flat)
@@ -271,15 +272,16 @@ def fold(x: Tensor) -> Tensor:
     """Return (N, batch × F), contiguous, from (..., N, F): the layout in which one kernel call serves all."""
     if x.dim() == 2:
         return x.contiguous()
-    return x.reshape(-1, x.shape[-2], x.shape[-1]).transpose(0, 1).reshape(x.shape[-2], -1)
+    batch, nodes, width = math.prod(x.shape[:-2]), x.shape[-2], x.shape[-1]
+    return x.reshape(batch, nodes, width).transpose(0, 1).reshape(nodes, batch * width).contiguous()
 
 
 def unfold(flat: Tensor, shape: torch.Size) -> Tensor:
-    """Undo `fold`: return (..., N', F') for the leading axes of ``shape``."""
+    """Undo `fold`: return (..., N', F) for the leading axes and the width of ``shape``."""
     if len(shape) == 2:
         return flat
-    batch = shape[:-2].numel()
-    return flat.view(flat.shape[0], batch, -1).transpose(0, 1).reshape(*shape[:-2], flat.shape[0], -1)
+    nodes, batch, width = flat.shape[0], math.prod(shape[:-2]), shape[-1]
+    return flat.view(nodes, batch, width).transpose(0, 1).reshape(*shape[:-2], nodes, width)
 
 
 def assemble(row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
@@ -345,6 +347,7 @@ def register(cls: type[CSR]) -> None:
         serialized_type_name=f"armagnn.{cls.__name__}",
         flatten_with_keys_fn=_flatten_with_keys,
     )
+    torch.serialization.add_safe_globals([cls])  # an exported program keeps its example inputs, and must load again
 
 
 register(CSR)

@@ -1,4 +1,4 @@
-"""Node classification (Section 6.1): the 2-layer network, its loss and its metric."""
+"""Node classification (Section 6): the 2-layer network, its loss and its metric."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class ARMANet(nn.Module):
     """logits = ARMA_linear(dropout(ARMA_act(dropout(X)))): the paper's network for the citation graphs.
 
     The first layer has `hidden` units and the activation `act`; the second has one output per class and is
-    linear. Both have `num_stacks` = K stacks of `num_layers` = T steps, and skip dropout `skip_dropout` on X
-    V_k. `dropout` acts on the input features and on the hidden ones; sparse features are dropped among their
+    linear. Both have `num_stacks` = K stacks of `num_layers` = T steps, and skip dropout `skip_dropout` on
+    X V_k. `dropout` acts on the input features and on the hidden ones; sparse features are dropped among their
     nonzero values (a dropped zero is a zero), so they are never densified.
 
     Example:

@@ -14,9 +14,13 @@ def temporary(path: Path) -> Path:
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Write `content` to `path`: to a temporary file beside it, to the disk, then renamed over `path`."""
+    """Write `content` to `path`: to a temporary file beside it, to the disk, then renamed over `path`.
+
+    The folder is made if it is missing, but not the folder of the folder.
+    """
     draft = temporary(path)
     try:
+        path.parent.mkdir(exist_ok=True)
         with open(draft, "wb") as file:
             file.write(content)
             file.flush()

@@ -78,7 +78,7 @@ class TrainConfig:
 
     def _check_type(self, name: str, kind: type) -> None:
         value = getattr(self, name)
-        if kind is float and type(value) is int:  # lr=1 means 1.0, also in config.json
+        if kind is float and type(value) is int and abs(value) < 2**53:  # lr=1 means 1.0, also in config.json
             object.__setattr__(self, name, float(value))
         elif type(value) is not kind:
             raise ParameterError(f"{name} is {value!r}; it must be of type {kind.__name__}.")

@@ -10,11 +10,13 @@ from armagnn.training.manifest import FILES, FORMAT, MANIFEST
 
 def check_vacant(path: Path, *, overwrite: bool) -> None:
     """Refuse a folder that holds anything, but for a run if `overwrite`. Nothing is changed."""
-    if not path.exists():
+    try:
+        entries = list(path.iterdir())
+    except FileNotFoundError:
         return
-    if not path.is_dir():
-        raise RunError(f"{path}: is a file. Choose a folder for the run.")
-    if all(_is_draft(entry) for entry in path.iterdir()):
+    except OSError as error:
+        raise RunError(f"{path}: is no folder for a run ({error.strerror}). Choose another.") from error
+    if all(_is_draft(entry) for entry in entries):
         return
     if not _is_run(path):
         raise RunError(f"{path}: holds files that no run of armagnn wrote, and is left alone. Choose another folder.")

@@ -20,6 +20,7 @@ from armagnn.training.atomic import write_atomic
 FORMAT = "armagnn-run"
 VERSION = 1
 MANIFEST = "manifest.json"
+AGAIN = "Train the run again with --overwrite."
 # Every file a run may hold. Nothing else is ever read from, or removed with, a run folder.
 FILES = re.compile(
     r"config\.json|metrics\.json|weights\.safetensors|curve\.png|trials/seed-(0|[1-9]\d{0,18})\.(json|safetensors)"
@@ -29,6 +30,21 @@ FILES = re.compile(
 def to_bytes(content: Any) -> bytes:
     """Canonical JSON: one text for one content (and NaN is refused, as it is no JSON)."""
     return (json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+def from_bytes(path: Path, content: bytes) -> dict[str, Any]:
+    """The JSON object in the file `path`, whose bytes are `content`."""
+    try:
+        parsed = json.loads(content, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{path}: corrupt, truncated or not JSON. {AGAIN}") from error
+    if not isinstance(parsed, dict):
+        raise RunError(f"{path}: not a JSON object. {AGAIN}")
+    return parsed
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def sha256(content: bytes) -> str:
@@ -60,11 +76,8 @@ class Manifest:
             content = path.read_bytes()
         except OSError as error:
             raise RunError(f"{folder}: not a run of armagnn (no readable {MANIFEST}). Check the path.") from error
-        try:
-            parsed = json.loads(content)
-        except (ValueError, RecursionError) as error:
-            raise RunError(f"{path}: corrupt or truncated, not JSON. Train the run again with --overwrite.") from error
-        if not isinstance(parsed, dict) or parsed.get("format") != FORMAT:
+        parsed = from_bytes(path, content)
+        if parsed.get("format") != FORMAT:
             raise RunError(f"{path}: not the manifest of an armagnn run. Check the path.")
         if parsed.get("version") != VERSION:
             raise RunError(
@@ -73,10 +86,10 @@ class Manifest:
             )
         files, complete = parsed.get("files"), parsed.get("complete")
         if not isinstance(files, dict) or not isinstance(complete, bool):
-            raise RunError(f"{path}: corrupt (files or complete missing). Train the run again with --overwrite.")
+            raise RunError(f"{path}: corrupt (files or complete missing). {AGAIN}")
         manifest = cls(files, complete)
         if manifest.to_bytes() != content:
-            raise RunError(f"{path}: corrupt (checksum mismatch). Train the run again with --overwrite.")
+            raise RunError(f"{path}: corrupt (checksum mismatch). {AGAIN}")
         foreign = [name for name in files if not FILES.fullmatch(name)]
         if foreign:  # also keeps "../" out
             raise RunError(f"{path}: names a file that no run has: {foreign[0]!r}.")

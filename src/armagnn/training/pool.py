@@ -9,8 +9,10 @@ from __future__ import annotations
 import multiprocessing
 import queue
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -45,14 +47,15 @@ def _in_processes(config: TrainConfig, seeds: Sequence[int], jobs: int, on_epoch
         tasks.put(task)
     workers = [context.Process(target=_worker, args=(config, tasks, messages), daemon=True) for _ in range(jobs)]
     try:
-        for worker in workers:
-            worker.start()
+        with _deaf_to_interrupts():
+            for worker in workers:
+                worker.start()
         left = len(seeds)
         while left:
+            _check_alive(workers)
             try:
                 kind, *content = messages.get(timeout=0.2)
             except queue.Empty:
-                _check_alive(workers)
                 continue
             if kind == "epoch":
                 on_epoch(*content)
@@ -69,6 +72,19 @@ def _in_processes(config: TrainConfig, seeds: Sequence[int], jobs: int, on_epoch
                 worker.join()
 
 
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Let processes that start inside ignore Ctrl-C from birth: it reaches all of them, and the parent decides."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may, or is interrupted
+        yield
+        return
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
 def _check_alive(workers: Sequence[Any]) -> None:
     dead = [worker.exitcode for worker in workers if worker.exitcode not in (None, 0)]
     if dead:
@@ -79,13 +95,14 @@ def _check_alive(workers: Sequence[Any]) -> None:
 
 
 def _worker(config: TrainConfig, tasks: Any, messages: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the parent decides
-    last = 0.0
+    parent, last = multiprocessing.parent_process(), 0.0
 
     def tell(*result: Any) -> None:
         nonlocal last
         if time.monotonic() - last > TELL_EVERY:
             last = time.monotonic()
+            if parent is not None and not parent.is_alive():
+                raise SystemExit(1)  # it was killed: nobody will keep what this process finds
             messages.put(("epoch", *result))
 
     try:

@@ -12,8 +12,8 @@
 
 from __future__ import annotations
 
-import json
 import platform
+import shlex
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,11 @@ from armagnn.errors import RunError
 from armagnn.training.atomic import write_atomic
 from armagnn.training.config import TrainConfig
 from armagnn.training.curve import draw_curves
-from armagnn.training.manifest import FORMAT, VERSION, Manifest, sha256, to_bytes
+from armagnn.training.manifest import AGAIN, FORMAT, VERSION, Manifest, from_bytes, sha256, to_bytes
 from armagnn.training.metrics import best_trial, summarise
 from armagnn.training.trial import Trial
 
 CONFIG, METRICS, WEIGHTS, CURVE = "config.json", "metrics.json", "weights.safetensors", "curve.png"
-AGAIN = "Train the run again with --overwrite."
 
 
 def current_versions() -> dict[str, str]:
@@ -89,7 +88,7 @@ class Run:
         manifest = Manifest.read(path)
         for name in manifest.files:
             _read(path, manifest, name)
-        content = _parse_json(path / CONFIG, _read(path, manifest, CONFIG))
+        content = from_bytes(path / CONFIG, _read(path, manifest, CONFIG))
         if not isinstance(content.get("dataset_sha256"), str) or not isinstance(content.get("versions"), dict):
             raise RunError(f"{path / CONFIG}: dataset_sha256 or versions missing. {AGAIN}")
         config = TrainConfig.from_json(content.get("config"))
@@ -116,6 +115,11 @@ class Run:
         """The seeds whose trials are finished, in order."""
         return [seed for seed in self.config.all_seeds if _trial_files(seed)[0] in self.manifest.files]
 
+    @property
+    def resume_command(self) -> str:
+        """What to type to continue the run."""
+        return f"armagnn train --out {shlex.quote(str(self.path))} --resume"
+
     def save_trial(self, trial: Trial) -> None:
         """Keep a finished trial for good."""
         results, weights = _trial_files(trial.seed)
@@ -127,7 +131,7 @@ class Run:
     def load_trial(self, seed: int) -> Trial:
         """A finished trial."""
         results, weights = _trial_files(seed)
-        content = _parse_json(self.path / results, self._read(results))
+        content = from_bytes(self.path / results, self._read(results))
         try:
             return Trial(**content, state=_parse_weights(self.path / weights, self._read(weights)))
         except TypeError as error:
@@ -152,13 +156,13 @@ class Run:
         if not self.complete:
             raise RunError(
                 f"{self.path}: {len(self.finished_seeds)} of {self.config.seeds} trials are finished. "
-                f"Continue with: armagnn train --out {self.path} --resume"
+                f"Continue with: {self.resume_command}"
             )
 
     def metrics(self) -> dict[str, Any]:
         """The content of ``metrics.json``."""
         self.require_complete()
-        return _parse_json(self.path / METRICS, self._read(METRICS))
+        return from_bytes(self.path / METRICS, self._read(METRICS))
 
     def weights(self) -> dict[str, Tensor]:
         """The weights of the best trial."""
@@ -166,7 +170,6 @@ class Run:
         return _parse_weights(self.path / WEIGHTS, self._read(WEIGHTS))
 
     def _write(self, name: str, content: bytes) -> None:
-        (self.path / name).parent.mkdir(exist_ok=True)
         write_atomic(self.path / name, content)
         self.manifest.files[name] = sha256(content)
 
@@ -188,16 +191,6 @@ def _read(folder: Path, manifest: Manifest, name: str) -> bytes:
     if sha256(content) != manifest.files[name]:
         raise RunError(f"{folder / name}: corrupt or truncated (checksum mismatch). {AGAIN}")
     return content
-
-
-def _parse_json(path: Path, content: bytes) -> dict[str, Any]:
-    try:
-        parsed = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise RunError(f"{path}: not JSON. {AGAIN}") from error
-    if not isinstance(parsed, dict):
-        raise RunError(f"{path}: not a JSON object. {AGAIN}")
-    return parsed
 
 
 def _parse_weights(path: Path, content: bytes) -> dict[str, Tensor]:

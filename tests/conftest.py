@@ -1,0 +1,28 @@
+"""What every test shares: a fixed seed, torch's global settings put back, and how hypothesis searches."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import torch
+from hypothesis import settings
+
+# The same examples every time, so that a red run is red again; HYPOTHESIS_PROFILE=explore looks for new ones.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+torch.set_num_threads(1)  # the arrays are small, and pytest-xdist uses the cores; tests of threads set their own number
+
+
+@pytest.fixture(autouse=True)
+def _fresh_torch() -> Iterator[None]:
+    """Seed torch, and put its number of threads and its default dtype back afterwards."""
+    threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
+    torch.manual_seed(0)
+    yield
+    torch.set_default_dtype(dtype)
+    if torch.get_num_threads() != threads:
+        torch.set_num_threads(threads)

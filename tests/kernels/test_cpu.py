@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import TOLERANCE, numbers, sparse
+
+from armagnn.kernels import cpu, reference
+from kernels.checks import FUSED, KernelChecks, P, dtypes
+
+
+class TestCPU(KernelChecks):
+    kernels = cpu
+
+
+# --------------------------------------------------------------------------------------------------- against reference
+
+
+@dtypes
+@pytest.mark.parametrize("act", FUSED)
+def test_step_as_in_the_reference(dtype: torch.dtype, act: str) -> None:
+    a = sparse(40, 30, dtype=dtype)
+    for width in (1, 5, 16, 77):
+        x, skip = numbers(30, width, seed=1, dtype=dtype), numbers(40, width, seed=2, dtype=dtype)
+        args = (a.rowptr, a.col, a.value, x, skip, numbers(width, seed=3, dtype=dtype), act, 0.3)
+        tolerance = TOLERANCE[dtype]
+        torch.testing.assert_close(cpu.gcs(*args), reference.gcs(*args), rtol=tolerance, atol=10 * tolerance)
+
+
+@given(st.integers(1, 9), st.integers(0, 40), st.integers(0, 99))
+def test_patterns_as_in_the_reference(nodes: int, edges: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    row, col = (torch.from_numpy(rng.integers(0, nodes, edges)) for _ in range(2))
+    ours, theirs = cpu.sort_coo(row, col, nodes, nodes), reference.sort_coo(row, col, nodes, nodes)
+    assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+    rowptr, perm = ours
+    ours3, theirs3 = (module.transpose(rowptr, col[perm], nodes) for module in (cpu, reference))
+    assert all(torch.equal(a, b) for a, b in zip(ours3, theirs3, strict=True))
+
+
+@dtypes
+@pytest.mark.parametrize("p", P)
+@pytest.mark.parametrize("seed", [0, 1, 2**31, 2**62 - 1, -1, -(2**63)])
+def test_dropout_has_the_bits_of_the_reference(dtype: torch.dtype, p: float, seed: int) -> None:
+    key = torch.tensor([seed])
+    for size in (0, 1, 2, 3, 4, 5, 7, 8, 1023, 1024, 1025, 2051):  # four numbers come from one block
+        x = numbers(size, seed=size, dtype=dtype)
+        assert torch.equal(cpu.dropout(x, key, p, 2), reference.dropout(x, key, p, 2))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("rest", [0, 1, 2, 3])
+def test_dropout_of_many_chunks_has_the_bits_of_the_reference(threads: int, rest: int) -> None:
+    torch.set_num_threads(threads)
+    x = numbers(cpu.MIN_PRODUCTS + rest, dtype=torch.float32)
+    seed = torch.tensor([9])
+    assert torch.equal(cpu.dropout(x, seed, 0.3, 1), reference.dropout(x, seed, 0.3, 1))
+
+
+# --------------------------------------------------------------------------------------------------------- large sizes
+
+
+def test_more_than_2_to_the_31_products() -> None:
+    """A full 1024 x 1024 pattern times 2100 columns: 2.2e9 products, whole numbers, so exactly the dense result."""
+    n, width = 1024, 2100
+    assert n * n * width > 2**31
+    generator = torch.Generator().manual_seed(0)
+    a = torch.randint(1, 4, (n, n), generator=generator, dtype=torch.int8).float()
+    x = torch.randint(-3, 4, (n, width), generator=generator, dtype=torch.int8).float()
+    rowptr = torch.arange(0, n * n + 1, n, dtype=torch.int32)
+    col = torch.arange(n, dtype=torch.int32).repeat(n)
+    truth = a @ x
+    assert torch.equal(cpu.gcs(rowptr, col, a.view(-1), x, None, None, "none", 0.0), truth)
+    assert torch.equal(cpu.sddmm(rowptr, col, truth % 4, x), ((truth % 4) @ x.T).view(-1))
+
+
+def test_features_beyond_2_to_the_31_numbers() -> None:
+    """Offsets into x are 64 bits wide. The zeros of x are never touched, so the memory is never there."""
+    nodes, width = 2**16 + 2, 2**15
+    assert (nodes - 1) * width > 2**31
+    x = torch.from_numpy(np.zeros((nodes, width), dtype=np.uint16)).view(torch.bfloat16)
+    x[-1] = numbers(width, dtype=torch.bfloat16)
+    out = cpu.gcs(
+        torch.tensor([0, 0, 1], dtype=torch.int32), torch.tensor([nodes - 1], dtype=torch.int32), torch.tensor([2.0]),
+        x, None, None, "none", 0.0,
+    )  # fmt: skip
+    assert torch.equal(out[1], 2 * x[-1])
+    assert not out[0].any()
+
+
+# ----------------------------------------------------------------------------------------------------------- row bounds
+
+
+@given(
+    st.lists(st.integers(0, 3_000_000), min_size=1, max_size=40),
+    st.integers(1, 64),
+    st.integers(1, 8),
+)
+def test_rows_are_cut_in_order_and_evenly(counts: list[int], width: int, threads: int) -> None:
+    torch.set_num_threads(threads)
+    rowptr = np.concatenate([[0], np.cumsum(counts)])
+    bounds = cpu._row_bounds(rowptr, width)
+    assert bounds[0] == 0
+    assert bounds[-1] == len(counts)
+    assert bounds == sorted(bounds)
+    work = rowptr + np.arange(len(rowptr))  # one unit a nonzero and one a row
+    share = work[-1] / (len(bounds) - 1)
+    for lo, hi in zip(bounds, bounds[1:], strict=False):
+        assert work[hi] - work[lo] <= share + max(counts) + 2  # never more than its share and one row

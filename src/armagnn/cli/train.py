@@ -79,8 +79,8 @@ def train(
     --resume needs no other options than --out.
 
     The defaults are the paper's for Cora, with one exception: the paper's text stops on validation accuracy
-    with patience 50 (--stop-on accuracy --patience 50), which is worse and less stable here than validation
-    loss with patience 100. The paper's values elsewhere: Citeseer --stacks 3; Pubmed --stacks 1 --dropout
+    with patience 50 (--stop-on accuracy --patience 50); the authors' own script stops on validation loss, and
+    so does the default here, with patience 100. The paper's values elsewhere: Citeseer --stacks 3; Pubmed --stacks 1 --dropout
     0.25 --skip-dropout 0.25.
     """
     # Only what was typed: with --resume, all the rest is the run's own.

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from numba import njit
+from numba import njit, prange
 from torch import Tensor
 
-from armagnn.kernels import threads
+from armagnn.kernels import reference, threads
 from armagnn.kernels.gather import blocks, gather
 from armagnn.kernels.random import DROPOUT, MASK, MULTIPLIERS, ROUNDS, WEYL, threshold
 
@@ -24,52 +24,46 @@ Array = npt.NDArray[Any]
 MIN_PRODUCTS = 1 << 20
 """Multiply-adds below which a second thread costs more than it brings (about 100 microseconds of work)."""
 
-# The activations that the epilogue applies itself. The others need exp, which only torch has in vector form.
-_FUSED = {"none": 0, "relu": 1, "leaky_relu": 2}
+# The activations that the kernel applies itself. The others need exp, which only torch has in vector form.
+_FUSED = ("none", "relu", "leaky_relu")
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _product_rows(
-    rowptr: Array, col: Array, value: Array, x: Array, skip: Array, bias: Array, has_skip: bool, has_bias: bool,
-    activation: int, slope: float, starts: Array, widths: Array, out: Array, lo: int, hi: int,
+    rowptr: Array, col: Array, value: Array, x: Array, skip: Array, bias: Array, has_skip: bool, relu: bool,
+    slope: Any, starts: Array, widths: Array, out: Array, lo: int, hi: int,
 ) -> None:  # fmt: skip
     # Blocks of columns outermost: the rows of x that a block touches are few enough to stay in the second-level cache.
-    epilogue = has_skip or has_bias or activation != 0
-    zero = out.dtype.type(0)
     for block in range(starts.size):
         c, width = starts[block], widths[block]
         for i in range(lo, hi):
+            k = i if has_skip else 0
             start, end = np.int64(rowptr[i]), np.int64(rowptr[i + 1])
             if width == 64:
-                gather(out, i, c, x, col, value, start, end, 64)
+                gather(out, i, c, skip, k, bias, x, col, value, start, end, relu, slope, 64)
             elif width == 32:
-                gather(out, i, c, x, col, value, start, end, 32)
+                gather(out, i, c, skip, k, bias, x, col, value, start, end, relu, slope, 32)
             elif width == 16:
-                gather(out, i, c, x, col, value, start, end, 16)
+                gather(out, i, c, skip, k, bias, x, col, value, start, end, relu, slope, 16)
             elif width == 8:
-                gather(out, i, c, x, col, value, start, end, 8)
+                gather(out, i, c, skip, k, bias, x, col, value, start, end, relu, slope, 8)
             elif width == 4:
-                gather(out, i, c, x, col, value, start, end, 4)
+                gather(out, i, c, skip, k, bias, x, col, value, start, end, relu, slope, 4)
             elif width == 2:
-                gather(out, i, c, x, col, value, start, end, 2)
+                gather(out, i, c, skip, k, bias, x, col, value, start, end, relu, slope, 2)
             else:
-                gather(out, i, c, x, col, value, start, end, 1)
-            if epilogue:  # the block is still in the first-level cache
-                row = out[i, c : c + width]
-                if has_skip:
-                    added = skip[i, c : c + width]
-                    for f in range(width):
-                        row[f] += added[f]
-                if has_bias:
-                    added = bias[c : c + width]
-                    for f in range(width):
-                        row[f] += added[f]
-                if activation == 1:  # written so that NaN stays NaN and -inf becomes 0, as in torch
-                    for f in range(width):
-                        row[f] = zero if row[f] < zero else row[f]
-                elif activation == 2:
-                    for f in range(width):
-                        row[f] = row[f] * slope if row[f] < zero else row[f]
+                gather(out, i, c, skip, k, bias, x, col, value, start, end, relu, slope, 1)
+
+
+@njit(nogil=True, cache=True, error_model="numpy", parallel=True)
+def _product_team(
+    bounds: Array, rowptr: Array, col: Array, value: Array, x: Array, skip: Array, bias: Array, has_skip: bool,
+    relu: bool, slope: Any, starts: Array, widths: Array, out: Array,
+) -> None:  # fmt: skip
+    for t in prange(bounds.size - 1):
+        _product_rows(
+            rowptr, col, value, x, skip, bias, has_skip, relu, slope, starts, widths, out, bounds[t], bounds[t + 1]
+        )
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
@@ -82,6 +76,12 @@ def _sddmm_rows(rowptr: Array, col: Array, a: Array, b: Array, out: Array, lo: i
             for f in range(1, left.size):
                 total += left[f] * right[f]
             out[j] = total
+
+
+@njit(nogil=True, cache=True, error_model="numpy", parallel=True)
+def _sddmm_team(bounds: Array, rowptr: Array, col: Array, a: Array, b: Array, out: Array) -> None:
+    for t in prange(bounds.size - 1):
+        _sddmm_rows(rowptr, col, a, b, out, bounds[t], bounds[t + 1])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -116,6 +116,14 @@ def _dropout_blocks(
             base = 4 * (first + b)
             for lane in range(min(4, x.size - base)):
                 out[base + lane] = x[base + lane] * scale if words[lane, b] >= limit else zero
+
+
+@njit(nogil=True, cache=True, error_model="numpy", parallel=True)
+def _dropout_team(
+    bounds: Array, x: Array, out: Array, key0: int, key1: int, step: int, purpose: int, limit: Any, scale: Any
+) -> None:
+    for t in prange(bounds.size - 1):
+        _dropout_blocks(x, out, key0, key1, step, purpose, limit, scale, bounds[t], bounds[t + 1])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -165,29 +173,27 @@ def _accumulator(dtype: torch.dtype) -> torch.dtype:
 
 def gcs(
     rowptr: Tensor, col: Tensor, value: Tensor, x: Tensor, skip: Tensor | None, bias: Tensor | None,
-    act: str, slope: float,
+    act: str, slope: float, seed: Tensor | None = None, p: float = 0.0, step: int = 0,
 ) -> Tensor:  # fmt: skip
-    """Return ``act(A x + skip + bias)``; the sum, the bias and the cheap activations in one pass over the output."""
+    """Return ``act(A x + dropout(skip) + bias)``; all but dropout and the activations with exp in one pass."""
     work = _accumulator(x.dtype)
+    if skip is not None and seed is not None:
+        skip = dropout(skip, seed, p, step)
     out = torch.empty(rowptr.numel() - 1, x.shape[1], dtype=work)
     if out.numel():
         starts, widths = (np.array(part, dtype=np.int64) for part in blocks(x.shape[1]))
-        nothing = np.empty(0, dtype=out.numpy().dtype)
-        arrays = (
+        target = out.numpy()
+        nothing = np.zeros((1, x.shape[1]), dtype=target.dtype)
+        arguments = (
             _numpy(rowptr), _numpy(col), _numpy(value.to(work)),
             _numpy(x if x.dtype == torch.bfloat16 else x.to(work)),
-            nothing[None] if skip is None else _numpy(skip.to(work)),
-            nothing if bias is None else _numpy(bias.to(work)),
+            nothing if skip is None else _numpy(skip.to(work)),
+            nothing[0] if bias is None else _numpy(bias.to(work)),
+            skip is not None, act == "relu", target.dtype.type(slope if act == "leaky_relu" else 1.0),
+            starts, widths, target,
         )  # fmt: skip
-        target = out.numpy()
-        fused = _FUSED.get(act, 0)
-        factor = target.dtype.type(slope if act == "leaky_relu" else 0.0)
-
-        def rows(lo: int, hi: int) -> None:
-            _product_rows(*arrays, skip is not None, bias is not None, fused, factor, starts, widths, target, lo, hi)
-
-        threads.run(rows, _row_bounds(arrays[0], x.shape[1]))
-    return out.to(x.dtype)
+        threads.run(_product_rows, _product_team, arguments, _row_bounds(arguments[0], x.shape[1]))
+    return (out if act in _FUSED else reference.activate(out, act, slope)).to(x.dtype)
 
 
 def sddmm(rowptr: Tensor, col: Tensor, a: Tensor, b: Tensor) -> Tensor:
@@ -196,7 +202,7 @@ def sddmm(rowptr: Tensor, col: Tensor, a: Tensor, b: Tensor) -> Tensor:
     out = torch.zeros(col.numel(), dtype=work)
     if out.numel() and a.shape[1]:
         arrays = (_numpy(rowptr), _numpy(col), _numpy(a.to(work)), _numpy(b.to(work)), out.numpy())
-        threads.run(lambda lo, hi: _sddmm_rows(*arrays, lo, hi), _row_bounds(arrays[0], a.shape[1]))
+        threads.run(_sddmm_rows, _sddmm_team, arrays, _row_bounds(arrays[0], a.shape[1]))
     return out.to(a.dtype)
 
 
@@ -211,7 +217,7 @@ def dropout(x: Tensor, seed: Tensor, p: float, step: int) -> Tensor:
     count = -(-flat.size // 4)
     chunks = threads.num_chunks(count * 4, MIN_PRODUCTS // 4)
     bounds = [count * k // chunks for k in range(chunks + 1)]
-    threads.run(lambda lo, hi: _dropout_blocks(flat, target, *fixed, lo, hi), bounds)
+    threads.run(_dropout_blocks, _dropout_team, (flat, target, *fixed), bounds)
     return out.to(x.dtype)
 
 

@@ -1,12 +1,16 @@
 """The inner loop of every product with a sparse matrix, as vector code.
 
-``gather(out, i, c, x, col, value, start, end, LANES)`` computes
+``gather(out, i, c, skip, k, bias, x, col, value, start, end, relu, slope, LANES)`` computes, for the columns c to
+c + LANES,
 
-    out[i, c : c + LANES] = sum over start <= j < end of  value[j] * x[col[j], c : c + LANES]
+    out[i] = act(skip[k] + bias + sum over start <= j < end of  value[j] * x[col[j]])
 
-with all ``LANES`` partial sums held in registers. Neither loop order in plain numba reaches that: the sums go through
-memory at every nonzero, and the code runs at about half the speed (docs/performance.md has the numbers). So the loop
-is emitted as LLVM vector instructions, which every processor's code generator splits into what its registers hold.
+with all ``LANES`` partial sums held in registers from the first to the last; ``act`` leaves what is not negative as it
+is and maps the rest to 0 (``relu``) or multiplies it by ``slope`` (1 for none).
+
+Neither loop order in plain numba reaches that: the sums go through memory at every nonzero, and the code runs at about
+half the speed (docs/performance.md has the numbers). So the loop is emitted as LLVM vector instructions, which every
+processor's code generator splits into what its registers hold.
 
 ``x`` may hold bfloat16 numbers, seen as uint16: they are widened to float32 as they are loaded.
 """
@@ -45,81 +49,86 @@ def blocks(width: int) -> tuple[list[int], list[int]]:
     return starts, widths
 
 
+_ARGUMENTS: Final = (
+    "out", "i", "c", "skip", "k", "bias", "x", "col", "value", "start", "end", "relu", "slope", "lanes",
+)  # fmt: skip
+
+
 @intrinsic(prefer_literal=True)
 def gather(
-    typingctx: Any, out: Any, i: Any, c: Any, x: Any, col: Any, value: Any, start: Any, end: Any, lanes: Any
-) -> Any:
+    typingctx: Any, out: Any, i: Any, c: Any, skip: Any, k: Any, bias: Any, x: Any, col: Any, value: Any,
+    start: Any, end: Any, relu: Any, slope: Any, lanes: Any,
+) -> Any:  # fmt: skip
     """Emit the loop for one row and one block of ``lanes`` columns (a literal); see the module's text."""
     if not isinstance(lanes, types.IntegerLiteral):
         return None
-    signature = types.void(out, i, c, x, col, value, start, end, lanes)
-    width = lanes.literal_value
+    return types.void(out, i, c, skip, k, bias, x, col, value, start, end, relu, slope, lanes), _emit
 
-    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> Any:
-        names = ("out", "i", "c", "x", "col", "value", "start", "end", "lanes")
-        kind = dict(zip(names, sig.args, strict=True))
-        arg = dict(zip(names, args, strict=True))
-        array = {
-            name: context.make_array(kind[name])(context, builder, arg[name]) for name in ("out", "x", "col", "value")
-        }
-        i64, i32 = ir.IntType(64), ir.IntType(32)
-        element = context.get_data_type(kind["out"].dtype)
-        vector = ir.VectorType(element, width)
-        zero = ir.Constant(vector, [0.0] * width)
-        undefined = ir.Constant(vector, ir.Undefined)
-        packed = kind["x"].dtype == types.uint16
-        fma = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(vector, [vector] * 3),
-            f"llvm.fma.v{width}f{64 if isinstance(element, ir.DoubleType) else 32}",
+
+def _emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+    kind = dict(zip(_ARGUMENTS, signature.args, strict=True))
+    arg = dict(zip(_ARGUMENTS, args, strict=True))
+    names = ("out", "skip", "bias", "x", "col", "value")
+    array = {name: context.make_array(kind[name])(context, builder, arg[name]) for name in names}
+    width = kind["lanes"].literal_value
+    i64, i32 = ir.IntType(64), ir.IntType(32)
+    element = context.get_data_type(kind["out"].dtype)
+    size = context.get_abi_sizeof(element)
+    vector = ir.VectorType(element, width)
+    zero, undefined = ir.Constant(vector, [0.0] * width), ir.Constant(vector, ir.Undefined)
+    packed = kind["x"].dtype == types.uint16  # bfloat16
+    fma = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{width}f{8 * size}"
+    )
+
+    def index(number: Any) -> Any:  # offsets are 64 bits wide whatever the ids are
+        return number if number.type.width == 64 else builder.sext(number, i64)
+
+    def splat(number: Any) -> Any:
+        first = builder.insert_element(undefined, number, ir.Constant(i32, 0))
+        return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(i32, width), [0] * width))
+
+    def place(name: str, row: Any) -> Any:
+        """Return the address of column c in a row."""
+        stride = builder.extract_value(array[name].shape, 1)
+        return builder.gep(array[name].data, [builder.add(builder.mul(index(row), stride), index(arg["c"]))])
+
+    def load(pointer: Any) -> Any:
+        return builder.load(builder.bitcast(pointer, vector.as_pointer()), align=size)
+
+    def load_x(pointer: Any) -> Any:
+        if not packed:
+            return load(pointer)
+        half = ir.VectorType(ir.IntType(16), width)
+        wide = builder.zext(
+            builder.load(builder.bitcast(pointer, half.as_pointer()), align=2), ir.VectorType(i32, width)
         )
+        return builder.bitcast(builder.shl(wide, ir.Constant(wide.type, [16] * width)), vector)
 
-        def index(name: str) -> Any:
-            value = arg[name]
-            return value if value.type.width == 64 else builder.sext(value, i64)
+    first, last = index(arg["start"]), index(arg["end"])
+    initial = builder.fadd(load(place("skip", arg["k"])), load(builder.gep(array["bias"].data, [index(arg["c"])])))
+    before = builder.basic_block
+    loop, done = builder.append_basic_block("nonzeros"), builder.append_basic_block("finish")
+    builder.cbranch(builder.icmp_signed("<", first, last), loop, done)
 
-        def load(pointer: Any) -> Any:
-            stored = ir.VectorType(ir.IntType(16), width) if packed else vector
-            size = 2 if packed else context.get_abi_sizeof(element)
-            word = builder.load(builder.bitcast(pointer, stored.as_pointer()), align=size)
-            if not packed:
-                return word
-            wide = builder.zext(word, ir.VectorType(i32, width))
-            return builder.bitcast(builder.shl(wide, ir.Constant(wide.type, [16] * width)), vector)
+    builder.position_at_end(loop)
+    j, total = builder.phi(i64), builder.phi(vector)
+    j.add_incoming(first, before)
+    total.add_incoming(initial, before)
+    neighbour = builder.load(builder.gep(array["col"].data, [j]))
+    weight = builder.load(builder.gep(array["value"].data, [j]))
+    added = builder.call(fma, [splat(weight), load_x(place("x", neighbour)), total])
+    following = builder.add(j, ir.Constant(i64, 1))
+    j.add_incoming(following, loop)
+    total.add_incoming(added, loop)
+    builder.cbranch(builder.icmp_signed("<", following, last), loop, done)
 
-        column, first, last = index("c"), index("start"), index("end")
-        stride = builder.extract_value(array["x"].shape, 1)
-        before = builder.basic_block
-        loop = builder.append_basic_block("nonzeros")
-        done = builder.append_basic_block("store")
-        builder.cbranch(builder.icmp_signed("<", first, last), loop, done)
-
-        builder.position_at_end(loop)
-        j = builder.phi(i64)
-        total = builder.phi(vector)
-        j.add_incoming(first, before)
-        total.add_incoming(zero, before)
-        neighbour = builder.load(builder.gep(array["col"].data, [j]))
-        if neighbour.type.width < 64:  # offsets are 64 bits wide whatever the ids are
-            neighbour = builder.sext(neighbour, i64)
-        weight = builder.load(builder.gep(array["value"].data, [j]))
-        splat = builder.insert_element(undefined, weight, ir.Constant(i32, 0))
-        splat = builder.shuffle_vector(splat, undefined, ir.Constant(ir.VectorType(i32, width), [0] * width))
-        offset = builder.add(builder.mul(neighbour, stride), column)
-        row = load(builder.gep(array["x"].data, [offset]))
-        added = builder.call(fma, [splat, row, total])
-        following = builder.add(j, ir.Constant(i64, 1))
-        j.add_incoming(following, loop)
-        total.add_incoming(added, loop)
-        builder.cbranch(builder.icmp_signed("<", following, last), loop, done)
-
-        builder.position_at_end(done)
-        result = builder.phi(vector)
-        result.add_incoming(zero, before)
-        result.add_incoming(added, loop)
-        out_stride = builder.extract_value(array["out"].shape, 1)
-        target = builder.gep(array["out"].data, [builder.add(builder.mul(index("i"), out_stride), column)])
-        builder.store(result, builder.bitcast(target, vector.as_pointer()), align=context.get_abi_sizeof(element))
-        return context.get_dummy_value()
-
-    return signature, codegen
+    builder.position_at_end(done)
+    result = builder.phi(vector)
+    result.add_incoming(initial, before)
+    result.add_incoming(added, loop)
+    # ordered comparison: NaN is not below zero and stays; -inf times a zero slope would be NaN, hence `relu`
+    below = builder.select(arg["relu"], zero, builder.fmul(result, splat(arg["slope"])))
+    result = builder.select(builder.fcmp_ordered("<", result, zero), below, result)
+    builder.store(result, builder.bitcast(place("out", arg["i"]), vector.as_pointer()), align=size)
+    return context.get_dummy_value()

@@ -102,12 +102,8 @@ def _spmm(*args: Any) -> Tensor:
 
 def _gcs(*args: Any) -> Tensor:
     rowptr, col, value, *_, x, skip, bias, seed, p, step, act, slope = args
-    kernels = backend(x.device)
-    if seed is not None and skip is not None:
-        skip = kernels.dropout(skip, seed, p, step)
-    fused = act in ("none", "relu", "leaky_relu")
-    out: Tensor = kernels.gcs(rowptr, col, value, x, skip, bias, act if fused else "none", slope)
-    return out if fused else reference.activate(out, act, slope)
+    out: Tensor = backend(x.device).gcs(rowptr, col, value, x, skip, bias, act, slope, seed, p, step)
+    return out
 
 
 def _stack_matmul(h: Tensor, w: Tensor) -> Tensor:

@@ -59,7 +59,7 @@ def bits(seed: Tensor, purpose: int, step: int, index: Tensor) -> Tensor:
     Example:
         >>> import torch
         >>> bits(torch.tensor([7]), DROPOUT, 0, torch.arange(3)).tolist()
-        [722801170, 3163310085, 3411012475]
+        [3601212787, 1911217778, 986277210]
     """
     block = index >> 2
     zero = torch.zeros_like(block)

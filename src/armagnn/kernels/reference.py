@@ -44,9 +44,9 @@ def activate(x: Tensor, act: str, slope: float) -> Tensor:
 
 def gcs(
     rowptr: Tensor, col: Tensor, value: Tensor, x: Tensor, skip: Tensor | None, bias: Tensor | None,
-    act: str, slope: float,
+    act: str, slope: float, seed: Tensor | None = None, p: float = 0.0, step: int = 0,
 ) -> Tensor:  # fmt: skip
-    """Return ``act(A x + skip + bias)``."""
+    """Return ``act(A x + dropout(skip) + bias)``."""
     work = _accumulator(x.dtype)
     shape = (rowptr.numel() - 1, x.shape[0])
     with warnings.catch_warnings():  # torch calls its CSR tensors "beta" at every first use
@@ -54,7 +54,7 @@ def gcs(
         matrix = torch.sparse_csr_tensor(rowptr, col, value.to(work), shape, check_invariants=False)
         out = matrix @ x.to(work)
     if skip is not None:
-        out += skip
+        out += skip if seed is None else dropout(skip, seed, p, step)
     if bias is not None:
         out += bias
     return activate(out, act, slope).to(x.dtype)

@@ -1,8 +1,10 @@
-"""Share ranges of rows out over threads.
+"""Share ranges of rows out over torch's number of threads.
 
-numba's own thread pools abort in forked data-loader workers and ignore ``torch.set_num_threads``; compiled code that
-releases the interpreter lock needs no more than a few ordinary Python threads. Every row is computed by one thread
-in a fixed order, so the number of threads never changes a bit of the result.
+Every row is computed by one thread in a fixed order, so the number of threads never changes a bit of the result.
+
+numba's OpenMP team does the work where there is one. It must not be used after a fork (numba ends the process), and
+some machines have none: there a few ordinary Python threads do, which compiled code that releases the interpreter lock
+can share as well. They are slower after a torch operation, whose idle workers spin for a while and hold a core back.
 """
 
 from __future__ import annotations
@@ -12,23 +14,45 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from typing import Any
 
+import numba
+import numpy as np
 import torch
-
-CHUNKS_PER_THREAD = 4
-"""More chunks than threads: after a torch operation its idle threads spin for a while and hold a core back."""
 
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
+_forked = False
+_team: bool | None = None
 
 
-def _forget_pool() -> None:
-    global _pool, _pool_size
-    _pool, _pool_size = None, 0
+def _after_fork() -> None:
+    global _pool, _pool_size, _forked
+    _pool, _pool_size, _forked = None, 0, True  # the threads of a pool do not survive a fork
 
 
-if hasattr(os, "register_at_fork"):  # the threads of a pool do not survive a fork
-    os.register_at_fork(after_in_child=_forget_pool)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _has_team() -> bool:
+    """Return whether numba's OpenMP layer can be used here; found out once, at the first large product."""
+    global _team
+    if _team is None:
+        try:
+            if numba.config.THREADING_LAYER == "default":  # a layer that the user chose stays
+                numba.config.THREADING_LAYER = "omp"
+            _start_team(np.zeros(2))
+            _team = numba.threading_layer() == "omp"
+        except (ValueError, ImportError):  # no such layer in this installation
+            _team = False
+    return _team and not _forked
+
+
+@numba.njit(parallel=True, cache=True)
+def _start_team(x: Any) -> None:
+    for i in numba.prange(x.size):
+        x[i] = i
 
 
 def _get_pool(size: int) -> ThreadPoolExecutor:
@@ -39,14 +63,26 @@ def _get_pool(size: int) -> ThreadPoolExecutor:
 
 
 def num_chunks(work: int, minimum: int) -> int:
-    """Return into how many chunks ``work`` units are cut, each of at least about ``minimum`` units."""
-    threads = torch.get_num_threads()
-    return 1 if threads == 1 or work < 2 * minimum else min(threads * CHUNKS_PER_THREAD, work // minimum)
+    """Return into how many chunks ``work`` units are cut: one a thread, each of at least ``minimum`` units."""
+    return max(1, min(torch.get_num_threads(), work // minimum))
 
 
-def run(function: Callable[[int, int], None], bounds: list[int]) -> None:
-    """Call ``function(lo, hi)`` for every pair of neighbours in ``bounds``, on torch's number of threads."""
-    chunks = deque((lo, hi) for lo, hi in pairwise(bounds) if lo < hi)
+def run(rows: Callable[..., None], team: Callable[..., None], arguments: tuple[Any, ...], bounds: list[int]) -> None:
+    """Call ``rows(*arguments, lo, hi)`` for every pair of neighbours in ``bounds``, side by side.
+
+    ``team(bounds, *arguments)`` does the same as one parallel loop.
+    """
+    if len(bounds) <= 2:
+        rows(*arguments, bounds[0], bounds[-1])
+    elif _has_team():
+        numba.set_num_threads(min(len(bounds) - 1, numba.config.NUMBA_NUM_THREADS))
+        team(np.array(bounds, dtype=np.int64), *arguments)
+    else:
+        _run_on_python_threads(rows, arguments, bounds)
+
+
+def _run_on_python_threads(rows: Callable[..., None], arguments: tuple[Any, ...], bounds: list[int]) -> None:
+    chunks = deque(pairwise(bounds))
 
     def drain() -> None:
         while True:
@@ -54,9 +90,9 @@ def run(function: Callable[[int, int], None], bounds: list[int]) -> None:
                 lo, hi = chunks.popleft()
             except IndexError:
                 return
-            function(lo, hi)
+            rows(*arguments, lo, hi)
 
-    helpers = min(torch.get_num_threads(), len(chunks)) - 1
+    helpers = len(chunks) - 1
     futures = [_get_pool(helpers).submit(drain) for _ in range(helpers)]
     drain()
     for future in futures:

@@ -16,9 +16,8 @@ from armagnn.training.stopping import check_stopping
 class TrainConfig:
     """Hyperparameters of a run; the defaults are the paper's for Cora, but for early stopping.
 
-    The paper's text stops on validation accuracy with patience 50. On Cora that is worse and less stable than
-    validation loss with patience 100, which is closer to what the authors' own script does; so that is the
-    default.
+    The paper's text stops on validation accuracy with patience 50, the authors' own script on validation loss
+    with patience 200. The default is the loss, a smooth measure where accuracy counts 500 nodes, with patience 100.
 
     Attributes:
         dataset: a name of the catalogue or the path of an ``.npz`` file.

@@ -10,8 +10,8 @@ import torch
 from hypothesis import settings
 
 # The same examples every time, so that a red run is red again; HYPOTHESIS_PROFILE=explore looks for new ones.
-settings.register_profile("repeatable", deadline=None, derandomize=True)
-settings.register_profile("explore", deadline=None)
+settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=40)
+settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 torch.set_num_threads(1)  # the arrays are small, and pytest-xdist uses the cores; tests of threads set their own number

@@ -19,13 +19,14 @@ TOLERANCE = {torch.float64: 1e-11, torch.float32: 3e-6, torch.bfloat16: 3e-2}
 
 def assert_near(actual: Tensor, truth: Array | Tensor, tolerance: float | None = None) -> None:
     """Raise unless ``actual`` is the truth up to the rounding of its type; NaN equals NaN."""
-    expected = torch.as_tensor(truth).double()
+    expected = torch.as_tensor(truth).detach().double()
     tolerance = TOLERANCE[actual.dtype] if tolerance is None else tolerance
     scale = max(1.0, float(expected.abs().nan_to_num(0.0, 0.0, 0.0).max())) if expected.numel() else 1.0
-    torch.testing.assert_close(actual.double(), expected, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
+    actual = actual.detach().double()
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
 
 
-# ------------------------------------------------------------------------------------------------------------- graphs
+# --------------------------------------------------------------------------------------------------------------- graphs
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def torch_operator(index: Tensor, weight: Tensor, num_nodes: int, kind: str, gam
     return eye - s if kind == "laplacian" else s
 
 
-# ------------------------------------------------------------------------------------------------------------ kernels
+# -------------------------------------------------------------------------------------------------------------- kernels
 
 
 def sigmoid(z: Array) -> Array:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import strategies as st
+
 from oracles import Graph
 
 WEIGHTS = st.one_of(st.just(0.0), st.just(1.0), st.floats(0.01, 10.0))
 
 
 @st.composite
-def graphs(draw: st.DrawFn, max_nodes: int = 8, max_edges: int = 20, weights: st.SearchStrategy[float] = WEIGHTS) -> Graph:
+def graphs(
+    draw: st.DrawFn, max_nodes: int = 8, max_edges: int = 20, weights: st.SearchStrategy[float] = WEIGHTS
+) -> Graph:
     """Draw any directed graph: self-loops, parallel edges, lone nodes, zero weights, or no edge at all."""
     nodes = draw(st.integers(1, max_nodes))
     node = st.integers(0, nodes - 1)

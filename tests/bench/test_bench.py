@@ -26,10 +26,10 @@ def test_both_sides_compute_the_same() -> None:
     assert case.pyg.weight.grad is not None
 
 
-def test_medians_skip_the_warmup_and_interleave() -> None:
+def test_medians_take_turns() -> None:
     calls: list[str] = []
-    result = medians({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, repeats=3, warmup=1)
-    assert calls == ["a", "b"] * 4
+    result = medians({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, rounds=2, burst=2)
+    assert calls == ["a", "a", "b", "b"] * 3
     assert all(value >= 0 for value in result.values())
 
 

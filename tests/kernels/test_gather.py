@@ -5,7 +5,7 @@ from armagnn.kernels.gather import WIDTHS, blocks
 
 def test_blocks_cover_every_column_of_every_width() -> None:
     for width in range(1, 301):
-        starts, widths = blocks(width)
+        starts, widths = (list(part) for part in blocks(width))
         assert set(widths) <= set(WIDTHS)
         assert starts[0] == 0
         assert starts[-1] + widths[-1] == width  # nothing is written behind the last column

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-from oracles import assert_near, numbers, sparse
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from armagnn import kernels
 from armagnn.kernels import ops, reference
 from armagnn.kernels.random import keep_mask
+from oracles import assert_near, numbers, sparse
 
 Inputs = dict[str, Tensor]
 
@@ -130,7 +130,7 @@ def test_every_activation_has_a_truth() -> None:
     assert set(TORCH_ACTIVATION) == set(ops.ACTIVATIONS)
 
 
-# ------------------------------------------------------------------------------------------------ values and gradients
+# ------------------------------------------------------------------------------------------------- values and gradients
 
 
 def gradients(function: Callable[..., Tensor], leaves: Inputs, weight: Tensor) -> Inputs:
@@ -208,7 +208,7 @@ def test_gradient_in_other_types(case: Case, dtype: torch.dtype) -> None:
         assert_near(ours[name], theirs[name], 0.05 if dtype == torch.bfloat16 else None)
 
 
-# ---------------------------------------------------------------------------------------------------------------- vmap
+# ----------------------------------------------------------------------------------------------------------------- vmap
 
 
 def batches(case: Case) -> list[tuple[str, ...]]:
@@ -230,10 +230,9 @@ def test_vmap_is_a_loop(case: Case, axis: int) -> None:
             name: torch.stack([t * (k + 1) for k in range(size)], dim=axis) if name in batched else t
             for name, t in case.inputs.items()
         }
-        names = list(inputs)
-        dims = tuple(axis if name in batched else None for name in names)
+        dims = ({name: axis if name in batched else None for name in inputs},)
         for function in (case.eager, case.registered):
-            out = torch.func.vmap(lambda *ts, f=function: f(**dict(zip(names, ts, strict=True))), dims)(*inputs.values())
+            out = torch.func.vmap(lambda i, f=function: f(**i), dims)(inputs)
             assert_near(out, torch.stack(loop(function, inputs, batched, axis, size)))
 
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from oracles import ACTIVATION, assert_near, numbers, sparse
 
 from armagnn.kernels import reference
 from kernels.checks import KernelChecks
+from oracles import ACTIVATION, assert_near, numbers, sparse
 
 
 class TestReference(KernelChecks):

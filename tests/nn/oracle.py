@@ -17,11 +17,11 @@ def arma(conv: ARMAConv, x: Tensor, operator: Tensor, act: Callable[[Tensor], Te
         state = None
         for t in range(conv.num_layers):
             s = 0 if conv.shared_weights else t
-            v = conv.skip_weight[s, k]
+            v = conv.skip_weight[s, :, k]
             pre = x @ v
             if t == 0:
                 if conv.init == "linear":
-                    pre = pre + operator @ x @ conv.initial_weight[k]
+                    pre = pre + operator @ x @ conv.initial_weight[:, k]
                 elif conv.init == "tied":
                     pre = pre + operator @ x @ v
             else:

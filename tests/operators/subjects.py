@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import torch
-from oracles import Array, operator, random_graph
 
 from armagnn import CSR, GraphOperator
+from oracles import Array, operator, random_graph
 
 DIRECTED = random_graph(9, 25, seed=1)
 UNDIRECTED = random_graph(9, 10, seed=2).both_ways()

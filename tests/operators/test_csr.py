@@ -15,7 +15,6 @@ import scipy.sparse
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import TOLERANCE, assert_near, numbers
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 from torch.utils import _pytree as pytree
@@ -23,6 +22,7 @@ from torch.utils import _pytree as pytree
 from armagnn import CSR, GraphOperator
 from armagnn.operators.csr import fold, unfold
 from operators.subjects import FEW, RECTANGLE, SUBJECTS, Subject
+from oracles import TOLERANCE, assert_near, numbers
 
 F64 = torch.float64
 DTYPES = (torch.float32, torch.float64, torch.bfloat16)
@@ -40,7 +40,7 @@ def operand(subject: Subject, *lead: int, width: int = 3, dtype: torch.dtype = F
     return numbers(*lead, subject.truth.shape[1], width, seed=5, dtype=dtype)
 
 
-# -------------------------------------------------------------------------------------------------------------- values
+# --------------------------------------------------------------------------------------------------------------- values
 
 
 @subjects
@@ -123,7 +123,7 @@ def test_the_class_says_what_it_is() -> None:
     assert repr(op) == "GraphOperator('gcn', 3 nodes, nnz=4, bfloat16, directed)"
 
 
-# ----------------------------------------------------------------------------------------------------------- gradients
+# ------------------------------------------------------------------------------------------------------------ gradients
 
 
 def learned(subject: Subject) -> tuple[CSR, Tensor, Callable[[Tensor], Tensor]]:
@@ -184,7 +184,7 @@ def test_detach(subject: Subject) -> None:
     assert op.detach() is op
 
 
-# ---------------------------------------------------------------------------------------------------- types, copies, trees
+# ------------------------------------------------------------------------------------------------- types, copies, trees
 
 
 @few_subjects
@@ -234,7 +234,8 @@ def test_copies(subject: Subject, copied: Callable[[CSR], CSR]) -> None:
     for used in (False, True):
         op = subject.build(F64)
         if used:
-            op @ operand(subject), op.T  # noqa: B018
+            op @ operand(subject)
+            assert op.T.shape == op.shape[::-1]
         other = copied(op)
         assert type(other) is type(op)
         assert (other.shape, other.symmetric, repr(other)) == (op.shape, op.symmetric, repr(op))
@@ -271,7 +272,7 @@ def test_leaves_are_the_tensors(subject: Subject) -> None:
     assert torch.equal(many.T.to_dense(), 3 * op.T.to_dense())
 
 
-# ---------------------------------------------------------------------------------------------------------- transforms
+# ----------------------------------------------------------------------------------------------------------- transforms
 
 
 @few_subjects
@@ -322,7 +323,7 @@ def test_hessian() -> None:
     assert_near(hessian.squeeze(), subject.truth.T @ subject.truth)
 
 
-# ----------------------------------------------------------------------------------------------------------- compilers
+# ------------------------------------------------------------------------------------------------------------ compilers
 
 
 def step(op: CSR, x: Tensor) -> Tensor:
@@ -334,11 +335,10 @@ def test_compiled_is_eager(subject: Subject) -> None:
     torch._dynamo.reset()
     op = subject.build(F64)
     compiled = torch.compile(step, fullgraph=True, backend="aot_eager")
-    for lead in ((), (2,)):
-        x = operand(subject, *lead).requires_grad_()
-        out, expected = compiled(op, x), step(op, x)
-        assert torch.equal(out, expected)
-        assert torch.equal(*(torch.autograd.grad(y.sum(), x)[0] for y in (out, expected)))
+    x = operand(subject, 2).requires_grad_()
+    out, expected = compiled(op, x), step(op, x)
+    assert torch.equal(out, expected)
+    assert torch.equal(*(torch.autograd.grad(y.sum(), x)[0] for y in (out, expected)))
 
 
 @pytest.mark.parametrize("subject", FEW[:2], ids=lambda s: s.name)
@@ -508,7 +508,8 @@ def test_from_scipy_and_coo(rows: int, cols: int, data: st.DataObject, layout: s
     other = CSR.from_coo(*entries, (rows, cols))
     assert np.array_equal(other.to_dense().numpy(), truth)
     assert other.nnz == len(set(zip(row.tolist(), col.tolist(), strict=True)))  # entries at one place are added up
-    assert not np.any(np.diff(other.col.numpy())[np.diff(np.repeat(np.arange(rows), np.diff(other.rowptr.numpy()))) == 0] <= 0)
+    starts = other.rowptr.tolist()
+    assert all(np.all(np.diff(other.col[lo:hi].numpy()) > 0) for lo, hi in itertools.pairwise(starts))  # sorted
 
 
 def test_from_coo_is_differentiable_through_duplicates() -> None:

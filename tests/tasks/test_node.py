@@ -41,8 +41,8 @@ def test_the_network_is_what_the_paper_says(op: GraphOperator, dense: torch.Tens
     operator = op.to_dense()
 
     def layer(conv: Any, x: torch.Tensor) -> torch.Tensor:
-        w0, v, b = conv.initial_weight, conv.skip_weight.reshape(2, *conv.initial_weight.shape[1:]), conv.bias
-        return operator @ x @ w0 + x @ v + b.reshape(2, 1, -1)
+        w0, v = conv.initial_weight.transpose(0, 1), conv.skip_weight[0].transpose(0, 1)
+        return operator @ x @ w0 + x @ v + conv.bias.reshape(2, 1, -1)
 
     hidden = torch.relu(layer(model.conv1, dense)).mean(0)
     expected = layer(model.conv2, hidden).mean(0)

@@ -14,7 +14,7 @@ from armagnn.bench.report import Row
 from armagnn.bench.timing import medians
 
 
-def compare_products(widths: tuple[int, ...] = (16, 50, 64, 192), repeats: int = 15) -> Iterator[Row]:
+def compare_products(widths: tuple[int, ...] = (16, 50, 64, 192), rounds: int = 5) -> Iterator[Row]:
     """Measure ``op @ x`` against torch's own products on 20,000 nodes and 560,000 nonzeros."""
     nodes = 20_000
     op = GraphOperator.from_edge_index(random_graph(nodes, 560_000), nodes)
@@ -27,7 +27,7 @@ def compare_products(widths: tuple[int, ...] = (16, 50, 64, 192), repeats: int =
             "torch CSR @ x": lambda x=x: matrix @ x,  # type: ignore[misc]
             "torch.sparse.mm(reduce='sum')": lambda x=x: torch.sparse.mm(matrix, x, reduce="sum"),  # type: ignore[misc]
         }
-        times = medians({"ours": lambda x=x: op @ x, **peers}, repeats)  # type: ignore[misc]
+        times = medians({"ours": lambda x=x: op @ x, **peers}, rounds)  # type: ignore[misc]
         for name in peers:
             yield Row(
                 f"op @ x, F={width}, against {name}", "ms", times["ours"], times[name], times[name] / times["ours"]

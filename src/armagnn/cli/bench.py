@@ -11,7 +11,7 @@ from rich.console import Console
 
 def bench(
     out: Annotated[Path | None, typer.Option(help="Also write the numbers to this JSON file.")] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Timed runs of each side; the median counts.")] = 7,
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of each side, a few runs each; the median counts.")] = 5,
     products: Annotated[bool, typer.Option(help="Also compare the candidates for op @ x.")] = True,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say which kernels run on which device, and leave.")
@@ -28,11 +28,11 @@ def bench(
             console.print(f"[bold]{device}[/]: {module.__name__} — {(module.__doc__ or '').splitlines()[0]}")
         return
     rows: list[room.Row] = []
-    for source in (room.compare_layers(repeats), room.compare_products() if products else ()):
+    for source in (room.compare_layers(rounds), room.compare_products() if products else ()):
         for row in source:
             rows.append(row)
             console.print(f"{row.work}: {row.ours:.2f} {row.unit}, peer {row.peer:.2f} {row.unit}, {row.ratio:.2f}×")
     console.print(room.table(rows, "peer"))
     if out is not None:
-        room.write(out, rows, f"armagnn bench --repeats {repeats}")
+        room.write(out, rows, f"armagnn bench --rounds {rounds}")
         console.print(f"Written to {out}")

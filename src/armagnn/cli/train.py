@@ -80,8 +80,8 @@ def train(
 
     The defaults are the paper's for Cora, with one exception: the paper's text stops on validation accuracy
     with patience 50 (--stop-on accuracy --patience 50); the authors' own script stops on validation loss, and
-    so does the default here, with patience 100. The paper's values elsewhere: Citeseer --stacks 3; Pubmed --stacks 1 --dropout
-    0.25 --skip-dropout 0.25.
+    so does the default here, with patience 100. The paper's values elsewhere: Citeseer --stacks 3; Pubmed
+    --stacks 1 --dropout 0.25 --skip-dropout 0.25.
     """
     # Only what was typed: with --resume, all the rest is the run's own.
     sources = {field.name: ctx.get_parameter_source(field.name) for field in fields(TrainConfig)}

@@ -17,6 +17,7 @@ processor's code generator splits into what its registers hold.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Final
 
 from llvmlite import ir
@@ -28,7 +29,8 @@ WIDTHS: Final = (64, 32, 16, 8, 4, 2, 1)
 """The block widths that are compiled. 64 floats are four AVX-512 registers, or sixteen of NEON."""
 
 
-def blocks(width: int) -> tuple[list[int], list[int]]:
+@functools.lru_cache
+def blocks(width: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Cover ``width`` columns by blocks: return where they start and how wide they are.
 
     The last block may overlap the one before it: both then compute the same numbers for the shared columns, which is
@@ -36,7 +38,7 @@ def blocks(width: int) -> tuple[list[int], list[int]]:
 
     Example:
         >>> blocks(50)
-        ([0, 18], [32, 32])
+        ((0, 18), (32, 32))
     """
     widest = next(w for w in WIDTHS if w <= width)
     starts = list(range(0, width - widest + 1, widest))
@@ -46,7 +48,7 @@ def blocks(width: int) -> tuple[list[int], list[int]]:
         tail = min(w for w in WIDTHS if w >= rest)
         starts.append(width - tail)
         widths.append(tail)
-    return starts, widths
+    return tuple(starts), tuple(widths)
 
 
 _ARGUMENTS: Final = (

@@ -51,9 +51,10 @@ class ARMAConv(MessagePassing):
           `CSR` or a ``torch.sparse`` tensor, which is never made dense.
         - output: (..., N, F_out).
 
-    Parameters: ``initial_weight`` W0 (K, F_in, F_out), ``weight`` W (1 or T - 1, K, F_out, F_out), ``skip_weight`` V
-    (1 or T, K, F_in, F_out), ``bias`` (1 or T, K, F_out). A parameter that could have no gradient does not exist: no W
-    at T = 1, no W0 unless ``init="linear"``.
+    Parameters: ``initial_weight`` W0 (F_in, K, F_out), ``weight`` W (1 or T - 1, K, F_out, F_out), ``skip_weight`` V
+    (1 or T, F_in, K, F_out), ``bias`` (1 or T, K, F_out); W0 and V hold the stacks side by side, so that one product
+    with X serves all of them. A parameter that could have no gradient does not exist: no W at T = 1, no W0 unless
+    ``init="linear"``.
 
     Example:
         >>> import torch
@@ -113,7 +114,7 @@ class ARMAConv(MessagePassing):
     def _materialize(self, in_channels: int) -> None:
         """Give the weights that act on X their shape, once the number of features is known."""
         steps = 1 if self.shared_weights else self.num_layers
-        matrix = (self.num_stacks, in_channels, self.out_channels)
+        matrix = (in_channels, self.num_stacks, self.out_channels)
         if isinstance(self.initial_weight, UninitializedParameter):
             self.initial_weight.materialize(matrix)
         if isinstance(self.skip_weight, UninitializedParameter):
@@ -124,9 +125,10 @@ class ARMAConv(MessagePassing):
         """Draw all weights anew (Glorot, uniform), set the biases to zero and forget a cached operator."""
         super().reset_parameters()
         self._operator = None
-        for weight in (self.initial_weight, self.weight, self.skip_weight):
+        fan_ins = (self.in_channels, self.in_channels, self.out_channels)
+        for weight, fan_in in zip((self.initial_weight, self.skip_weight, self.weight), fan_ins, strict=True):
             if weight is not None and not isinstance(weight, UninitializedParameter):
-                limit = (6.0 / (weight.shape[-2] + weight.shape[-1])) ** 0.5
+                limit = (6.0 / (fan_in + self.out_channels)) ** 0.5
                 nn.init.uniform_(weight, -limit, limit)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
@@ -134,7 +136,7 @@ class ARMAConv(MessagePassing):
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
         stored = state_dict.get(prefix + "skip_weight")
         if isinstance(self.skip_weight, UninitializedParameter) and stored is not None and stored.dim() == 4:
-            self._materialize(stored.shape[-2])  # a lazy layer takes its size from the checkpoint
+            self._materialize(stored.shape[1])  # a lazy layer takes its size from the checkpoint
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     # -------------------------------------------------------------------------------------------------------- forward
@@ -179,7 +181,7 @@ class ARMAConv(MessagePassing):
         if isinstance(features, Tensor) and early:
             propagated = (op @ features.view(op.num_nodes, batch * shape[-1])).view(features.shape)
             state = self._finish(
-                torch.addmm(self._dropped(skip, bias, seed), propagated, _side_by_side(self.initial_weight))
+                torch.addmm(self._dropped(skip, bias, seed), propagated, self.initial_weight.flatten(1))
             )
         elif start is None:  # X(0) = 0: there is nothing to propagate
             state = self._finish(self._dropped(skip, bias, seed))
@@ -189,7 +191,7 @@ class ARMAConv(MessagePassing):
             if not self.shared_weights:
                 _, skip, bias = self._inputs(t, features, seed is not None, early)
             stacked = state.view(op.num_nodes * batch, self.num_stacks, self.out_channels)
-            weight = self.weight.unbind(0)[0 if self.shared_weights else t - 1]
+            weight = _of_step(self.weight, t - 1)
             h = kernels.stack_matmul(stacked, weight.to(state.dtype))  # another type only under autocast
             state = self._propagate(t, op, h, skip, bias, seed)
         return state.view(op.num_nodes, batch, self.num_stacks, self.out_channels), shape
@@ -208,19 +210,17 @@ class ARMAConv(MessagePassing):
     ) -> tuple[Tensor | None, Tensor, Tensor | None]:
         """Return the state X(0) (None for zero, or where X is propagated before W0), X V, and what bias is left to add.
 
-        All have K * F_out columns: one product serves all stacks, and W0 and V together where both act on X.
+        All have K * F_out columns: one product serves all stacks.
         """
-        v = self.skip_weight.unbind(0)[t]
-        bias = None if self.bias is None else self.bias.unbind(0)[t].view(-1)
+        v = _of_step(self.skip_weight, t).flatten(1)
+        bias = None if self.bias is None else _of_step(self.bias, t).view(-1)
+        start: Tensor | None = None
         if t == 0 and self.init == "linear" and not early:
-            both = features @ _side_by_side(torch.cat([self.initial_weight, v]))
-            start, skip = torch.chunk(both, 2, dim=1)
-            return start, skip, bias
-        v = _side_by_side(v)
+            start = features @ self.initial_weight.flatten(1)
         if bias is not None and isinstance(features, Tensor) and not dropped and self.init != "tied":
-            return None, torch.addmm(bias, features, v), None  # free here; dropout must not touch the bias
+            return start, torch.addmm(bias, features, v), None  # free here; dropout must not touch the bias
         skip = features @ v
-        return (skip if t == 0 and self.init == "tied" else None), skip, bias
+        return (skip if t == 0 and self.init == "tied" else start), skip, bias
 
     def _propagate(
         self, t: int, op: GraphOperator, h: Tensor, skip: Tensor, bias: Tensor | None, seed: Tensor | None
@@ -316,6 +316,6 @@ def _check_weights(x: Tensor | CSR, weight: Tensor) -> None:
         )
 
 
-def _side_by_side(weight: Tensor) -> Tensor:
-    """Return (F_in, K * F_out) from (K, F_in, F_out): one product then serves all stacks."""
-    return weight.transpose(0, 1).reshape(weight.shape[1], -1)
+def _of_step(parameter: Tensor, t: int) -> Tensor:
+    """Return the parameter of step t; where all steps share one, as a view whose gradient needs no copy."""
+    return parameter.squeeze(0) if parameter.shape[0] == 1 else parameter.unbind(0)[t]

@@ -37,8 +37,8 @@ def from_pyg(conv: Any) -> ARMAConv:
     ).to(conv.init_weight.device, conv.init_weight.dtype)
     steps = 1 if conv.shared_weights else conv.num_layers  # a formerly lazy PyG layer may hold a second, unused V
     with torch.no_grad():
-        ours.initial_weight.copy_(conv.init_weight)
-        ours.skip_weight.copy_(conv.root_weight[:steps])
+        ours.initial_weight.copy_(conv.init_weight.transpose(0, 1))
+        ours.skip_weight.copy_(conv.root_weight[:steps].transpose(1, 2))
         if ours.weight is not None:
             ours.weight.copy_(conv.weight)
         if ours.bias is not None:
@@ -63,8 +63,8 @@ def to_pyg(conv: ARMAConv) -> PyGConv:
     ).to(conv.skip_weight.device, conv.skip_weight.dtype)
     first: Tensor | None = {"linear": conv.initial_weight, "tied": conv.skip_weight[0], "zero": None}[conv.init]
     with torch.no_grad():
-        theirs.init_weight.zero_() if first is None else theirs.init_weight.copy_(first)
-        theirs.root_weight.copy_(conv.skip_weight)
+        theirs.init_weight.zero_() if first is None else theirs.init_weight.copy_(first.transpose(0, 1))
+        theirs.root_weight.copy_(conv.skip_weight.transpose(1, 2))
         if conv.weight is not None:
             theirs.weight.copy_(conv.weight)
         if conv.bias is not None:

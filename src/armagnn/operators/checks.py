@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from armagnn.errors import DTypeError, GraphError, ShapeError
+from armagnn.errors import DeviceError, DTypeError, GraphError, ShapeError
 
 FLOATS = (torch.float32, torch.float64, torch.bfloat16)
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.uint8)
 Entries = tuple[Tensor, Tensor, Tensor, tuple[int, int]]
 
 
@@ -21,6 +22,15 @@ def floating(name: str, dtype: torch.dtype) -> None:
             "half precision is offered as bfloat16" if dtype == torch.float16 else f"convert it, e.g. {name}.float()"
         )
         raise DTypeError(f"{name} must be float32, float64 or bfloat16, got {dtype}: {advice}.")
+
+
+def option(dtype: torch.dtype | None) -> torch.dtype:
+    """Return the type that the values shall have, torch's default if none is given."""
+    if dtype is None:
+        return torch.get_default_dtype()
+    if dtype not in FLOATS:
+        raise DTypeError(f"dtype must be torch.float32, torch.float64 or torch.bfloat16, got {dtype!r}.")
+    return dtype
 
 
 def finite(name: str, value: Tensor) -> None:
@@ -34,7 +44,9 @@ def edge_index(index: Any, num_nodes: int | None) -> tuple[Tensor, int]:
     """Return the checked edge index, shape (2, E), and the number of nodes."""
     if not isinstance(index, Tensor):
         raise DTypeError(f"edge_index must be a torch.Tensor of shape (2, E), got {type(index).__name__}.")
-    if index.dtype not in (torch.int64, torch.int32, torch.int16, torch.uint8):
+    if index.layout is not torch.strided:
+        raise DTypeError("edge_index must be dense, got a sparse tensor: an adjacency goes to from_torch_sparse.")
+    if index.dtype not in INTEGERS:
         raise DTypeError(f"edge_index must hold integers, got {index.dtype}: use edge_index.long().")
     if index.dim() != 2 or index.shape[0] != 2:
         raise ShapeError(f"edge_index must have shape (2, E), got {tuple(index.shape)}.")
@@ -45,7 +57,7 @@ def edge_index(index: Any, num_nodes: int | None) -> tuple[Tensor, int]:
     low, high = (int(v) for v in torch.aminmax(index)) if index.numel() else (0, -1)
     if num_nodes is None:
         num_nodes = high + 1
-    if isinstance(num_nodes, bool) or not isinstance(num_nodes, int) or num_nodes < 0:
+    if isinstance(num_nodes, bool) or not isinstance(num_nodes, int) or not 0 <= num_nodes < 2**62:
         raise GraphError(f"num_nodes must be a non-negative integer, got {num_nodes!r}.")
     if low < 0 or high >= num_nodes:
         raise GraphError(
@@ -57,23 +69,23 @@ def edge_index(index: Any, num_nodes: int | None) -> tuple[Tensor, int]:
 
 def edge_weight(weight: Tensor | None, index: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Return one checked floating-point weight per edge; ones where none are given."""
+    wanted = option(dtype)
     if weight is None:
-        dtype = dtype or torch.get_default_dtype()
-        floating("dtype", dtype)
-        return torch.ones(index.shape[1], dtype=dtype, device=index.device)
-    if not isinstance(weight, Tensor):
-        raise DTypeError(f"edge_weight must be a torch.Tensor of shape (E,), got {type(weight).__name__}.")
+        return torch.ones(index.shape[1], dtype=wanted, device=index.device)
+    if not isinstance(weight, Tensor) or weight.layout is not torch.strided:
+        what = "a sparse tensor" if isinstance(weight, Tensor) else type(weight).__name__
+        raise DTypeError(f"edge_weight must be a dense torch.Tensor of shape (E,), got {what}.")
     if weight.dim() == 2 and weight.shape[1] == 1:  # PyG's edge_attr with one column
         weight = weight.squeeze(1)
     if weight.shape != (index.shape[1],):
         raise ShapeError(f"edge_weight must have shape ({index.shape[1]},), one per edge, got {tuple(weight.shape)}.")
     if weight.device != index.device:
-        raise GraphError(f"edge_weight is on {weight.device} and edge_index on {index.device}: move one of them.")
+        raise DeviceError(f"edge_weight is on {weight.device} and edge_index on {index.device}: move one of them.")
     if not weight.is_floating_point():
         if weight.is_complex():
             raise DTypeError(f"edge_weight must be real, got {weight.dtype}.")
-        weight = weight.to(dtype or torch.get_default_dtype())
-    weight = weight if dtype is None else weight.to(dtype)
+        weight = weight.to(wanted)
+    weight = weight if dtype is None else weight.to(wanted)
     floating("edge_weight", weight.dtype)
     finite("edge_weight", weight)
     return weight
@@ -83,6 +95,7 @@ def from_scipy(matrix: Any, dtype: torch.dtype | None) -> Entries:
     """Read a scipy.sparse matrix or array."""
     import scipy.sparse
 
+    wanted = option(dtype)
     if not scipy.sparse.issparse(matrix):
         raise DTypeError(f"expected a scipy.sparse matrix or array, got {type(matrix).__name__}.")
     if matrix.ndim != 2:
@@ -94,12 +107,13 @@ def from_scipy(matrix: Any, dtype: torch.dtype | None) -> Entries:
     for name, axis, size in (("row", row, coo.shape[0]), ("column", col, coo.shape[1])):
         if axis.size and (axis.min() < 0 or axis.max() >= size):
             raise GraphError(f"the matrix has {name} ids outside 0 to {size - 1}: it is corrupt, build it again.")
-    value = torch.from_numpy(np.asarray(coo.data, dtype=np.float64).copy()).to(dtype or torch.get_default_dtype())
+    value = torch.from_numpy(np.asarray(coo.data, dtype=np.float64).copy()).to(wanted)
     return _checked(torch.from_numpy(row), torch.from_numpy(col), value, coo.shape)
 
 
 def from_torch_sparse(matrix: Any, dtype: torch.dtype | None = None) -> Entries:
     """Read a native torch.sparse tensor (COO, CSR, CSC, BSR, BSC)."""
+    wanted = option(dtype)
     if not isinstance(matrix, Tensor) or matrix.layout is torch.strided:
         what = "a dense tensor" if isinstance(matrix, Tensor) else type(matrix).__name__
         raise DTypeError(f"expected a torch.sparse tensor, got {what}; dense matrices go to from_dense.")
@@ -111,7 +125,7 @@ def from_torch_sparse(matrix: Any, dtype: torch.dtype | None = None) -> Entries:
     row, col = coo._indices()
     value = coo._values()
     if dtype is not None or not value.is_floating_point():
-        value = value.to(dtype or torch.get_default_dtype())
+        value = value.to(wanted)
     shape = (matrix.shape[0], matrix.shape[1])
     for axis, size in ((row, shape[0]), (col, shape[1])):
         if axis.numel() and (int(axis.min()) < 0 or int(axis.max()) >= size):
@@ -121,20 +135,47 @@ def from_torch_sparse(matrix: Any, dtype: torch.dtype | None = None) -> Entries:
 
 def from_dense(matrix: Any, dtype: torch.dtype | None) -> Entries:
     """Read a dense matrix, a tensor or anything numpy takes; zeros are not stored."""
+    wanted = option(dtype)
     if not isinstance(matrix, Tensor):
-        array = np.asarray(matrix)
+        try:
+            array = np.asarray(matrix)
+        except ValueError as error:  # rows of different lengths
+            raise ShapeError(f"expected a dense matrix with two axes: {error}") from error
         if array.dtype.kind not in "biuf":
             raise DTypeError(f"expected a matrix of real numbers, got {array.dtype}.")
-        matrix = torch.from_numpy(array.astype(np.float64)).to(dtype or torch.get_default_dtype())
+        matrix = torch.from_numpy(array.astype(np.float64)).to(wanted)
+    if matrix.layout is not torch.strided:
+        raise DTypeError("expected a dense matrix, got a sparse tensor: it goes to from_torch_sparse.")
     if matrix.dim() != 2:
         raise ShapeError(f"expected a dense matrix with two axes, got {tuple(matrix.shape)}.")
     if matrix.is_complex():
         raise DTypeError(f"expected a matrix of real numbers, got {matrix.dtype}.")
-    if not matrix.is_floating_point():
-        matrix = matrix.to(dtype or torch.get_default_dtype())
-    matrix = matrix if dtype is None else matrix.to(dtype)
+    if dtype is not None or not matrix.is_floating_point():
+        matrix = matrix.to(wanted)
     row, col = matrix.detach().nonzero(as_tuple=True)
     return _checked(row, col, matrix[row, col], (matrix.shape[0], matrix.shape[1]))
+
+
+def from_coo(row: Any, col: Any, value: Any, shape: Any) -> Entries:
+    """Check the row, column and value of each entry."""
+    if not isinstance(shape, tuple) or len(shape) != 2 or not all(isinstance(n, int) and n >= 0 for n in shape):
+        raise ShapeError(f"shape must be (rows, columns), two integers of at least 0, got {shape!r}.")
+    rows, cols = shape
+    for name, axis in (("row", row), ("col", col)):
+        if not isinstance(axis, Tensor) or axis.dtype not in INTEGERS:
+            what = axis.dtype if isinstance(axis, Tensor) else type(axis).__name__
+            raise DTypeError(f"{name} must be a torch.Tensor of integers, got {what}.")
+    if not isinstance(value, Tensor):
+        raise DTypeError(f"value must be a torch.Tensor, got {type(value).__name__}.")
+    if row.dim() != 1 or col.shape != row.shape or value.shape != row.shape:
+        raise ShapeError(
+            "row, col and value must have one shape (nnz,), "
+            f"got {tuple(row.shape)}, {tuple(col.shape)} and {tuple(value.shape)}."
+        )
+    for name, axis, size in (("row", row, rows), ("col", col, cols)):
+        if not torch.compiler.is_compiling() and axis.numel() and not 0 <= int(axis.min()) <= int(axis.max()) < size:
+            raise GraphError(f"{name} has ids outside 0 to {size - 1}: correct them or pass a larger shape.")
+    return _checked(row, col, value, (rows, cols))
 
 
 def _checked(row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> Entries:

@@ -76,25 +76,22 @@ class CSR:
     @classmethod
     def from_coo(cls, row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> CSR:
         """Build from the row, column and value of each entry; entries at one place are added up."""
-        return CSR(*assemble(row, col, value, shape), shape)
+        return _from_entries(checks.from_coo(row, col, value, shape))
 
     @classmethod
     def from_scipy(cls, matrix: Any, dtype: torch.dtype | None = None) -> CSR:
         """Build from any ``scipy.sparse`` matrix or array; ``dtype`` defaults to torch's default."""
-        row, col, value, shape = checks.from_scipy(matrix, dtype)
-        return cls.from_coo(row, col, value, shape)
+        return _from_entries(checks.from_scipy(matrix, dtype))
 
     @classmethod
     def from_torch_sparse(cls, matrix: Tensor, dtype: torch.dtype | None = None) -> CSR:
         """Build from a native ``torch.sparse`` tensor in any of its layouts."""
-        row, col, value, shape = checks.from_torch_sparse(matrix, dtype)
-        return cls.from_coo(row, col, value, shape)
+        return _from_entries(checks.from_torch_sparse(matrix, dtype))
 
     @classmethod
     def from_dense(cls, matrix: Any, dtype: torch.dtype | None = None) -> CSR:
         """Build from the nonzeros of a dense matrix (tensor or array)."""
-        row, col, value, shape = checks.from_dense(matrix, dtype)
-        return cls.from_coo(row, col, value, shape)
+        return _from_entries(checks.from_dense(matrix, dtype))
 
     # ----------------------------------------------------------------------------------------------------- properties
 
@@ -140,6 +137,11 @@ class CSR:
 
     def with_value(self, value: Tensor) -> Self:
         """Return the matrix with the same pattern and other values (shape (nnz)), differentiable in them."""
+        if not isinstance(value, Tensor):
+            raise DTypeError(f"value must be a torch.Tensor of shape ({self.nnz},), got {type(value).__name__}.")
+        checks.floating("value", value.dtype)
+        if value.device != self.device:
+            raise DeviceError(f"value is on {value.device}, the operator on {self.device}: move one with .to(device).")
         if value.shape != self.value.shape:
             raise ShapeError(f"value must have shape ({self.nnz},), one number per nonzero, got {tuple(value.shape)}.")
         return self._new(self.rowptr, self.col, value, self.shape, self._structure(), False)
@@ -149,8 +151,8 @@ class CSR:
         value = self.value.to(*args, **kwargs)
         if value is self.value:
             return self
-        if value.is_floating_point() is False:
-            raise DTypeError(f"values must stay floating point, {value.dtype} is not.")
+        if value.dtype not in checks.FLOATS:
+            raise DTypeError(f"the values must be float32, float64 or bfloat16, not {value.dtype}.")
         device = value.device
         moved = self._transposed
         if moved is not None:
@@ -302,6 +304,11 @@ def assemble(row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) ->
     return rowptr, col, value.index_select(0, perm)
 
 
+def _from_entries(entries: checks.Entries) -> CSR:
+    row, col, value, shape = entries
+    return CSR(*assemble(row, col, value, shape), shape)
+
+
 def _merge(
     row: Tensor, col: Tensor, value: Tensor, perm: Tensor, first: Tensor, shape: tuple[int, int]
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -310,7 +317,7 @@ def _merge(
     pointer = torch.cat([starts, starts.new_tensor([row.shape[0]])]).to(perm.dtype)
     ones = torch.ones(row.shape[0], dtype=value.dtype, device=value.device)
     places = CSR(pointer, perm, ones, (starts.shape[0], row.shape[0]))
-    total = (places @ value.unsqueeze(1)).squeeze(1)
+    total = kernels.spmm(*places._arguments(), value.unsqueeze(1)).squeeze(1)  # not `@`, which autocast would round
     row, col = row.index_select(0, starts), col.index_select(0, starts)
     rowptr, _ = kernels.sort_coo(row, col, shape[0], shape[1])
     return rowptr, col, total

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, Self
 
 import torch
@@ -19,7 +19,7 @@ from armagnn.errors import (
     UnknownNameError,
 )
 from armagnn.operators import checks, normalize
-from armagnn.operators.csr import CSR, register
+from armagnn.operators.csr import CSR, assemble, register
 from armagnn.operators.extremes import extremal_eigenvalues
 
 Kind = Literal["arma", "gcn", "laplacian", "adjacency"]
@@ -143,7 +143,10 @@ class GraphOperator(CSR):
             raise DTypeError(f"expected a networkx graph, got {type(graph).__name__}.")
         if graph.number_of_nodes() == 0:
             return cls.from_edge_index(torch.empty(2, 0, dtype=torch.int64), 0, kind=kind, dtype=dtype, **options)
-        matrix = networkx.to_scipy_sparse_array(graph, weight=weight, dtype=float, format="coo")
+        try:
+            matrix = networkx.to_scipy_sparse_array(graph, weight=weight, dtype=float, format="coo")
+        except (TypeError, ValueError) as error:
+            raise GraphError(f"the edge attribute weight={weight!r} must hold real numbers: {error}.") from error
         return cls.from_scipy(matrix.T, kind, dtype, **options)
 
     @classmethod
@@ -200,6 +203,8 @@ class GraphOperator(CSR):
             >>> GraphOperator.block_diagonal([one, one])
             GraphOperator('arma', 4 nodes, nnz=4, float32, symmetric)
         """
+        if not isinstance(operators, Iterable):
+            raise DTypeError(f"block_diagonal joins a sequence of GraphOperators, got {type(operators).__name__}.")
         operators = list(operators)
         if not operators:
             raise GraphError("block_diagonal needs at least one operator.")
@@ -285,15 +290,14 @@ class _Options:
         lambda_max: float | str = 2.0,
         symmetrize: str | None = None,
     ) -> None:
-        if kind not in KINDS:
+        if not isinstance(kind, str) or kind not in KINDS:
             raise UnknownNameError("kind of operator", kind, KINDS)
-        if symmetrize is not None and symmetrize not in SYMMETRIZE:
+        if symmetrize is not None and (not isinstance(symmetrize, str) or symmetrize not in SYMMETRIZE):
             raise UnknownNameError("way to symmetrize", symmetrize, SYMMETRIZE)
-        if isinstance(gamma, bool) or not isinstance(gamma, int | float) or not 0 <= gamma < math.inf:
+        if not _is_number(gamma) or gamma < 0:
             raise ParameterError(f"gamma must be a finite number of at least 0, got {gamma!r}.")
         for name, bound in (("lambda_min", lambda_min), ("lambda_max", lambda_max)):
-            number = isinstance(bound, int | float) and not isinstance(bound, bool) and math.isfinite(bound)
-            if not number and bound != "computed":
+            if not _is_number(bound) and not (isinstance(bound, str) and bound == "computed"):
                 raise ParameterError(f"{name} must be a finite number or 'computed', got {bound!r}.")
         self.default_range = (lambda_min, lambda_max) == (0.0, 2.0)
         if not self.default_range and kind != "arma":
@@ -305,6 +309,9 @@ class _Options:
         if self.symmetrize is not None:
             row, col, weight = _symmetrized(row, col, weight, num_nodes, self.symmetrize)
         shift = 0.0 if self.default_range else self._shift(row, col, weight, num_nodes)
+        for names, number in (("gamma is", self.gamma), ("lambda_min and lambda_max are", shift)):
+            if abs(number) > torch.finfo(weight.dtype).max:
+                raise ParameterError(f"{names} too large for {weight.dtype}: pass less, or dtype=torch.float64.")
         rowptr, col, value, transposed = normalize.build(row, col, weight, num_nodes, self.kind, self.gamma, shift)
         symmetric = not torch.compiler.is_compiling() and _is_symmetric(rowptr, col, value, transposed)
         return GraphOperator(
@@ -329,6 +336,11 @@ class _Options:
         return (float(high) - float(low)) / 2 - 1.0
 
 
+def _is_number(value: object) -> bool:
+    """Return whether it is a finite real number, of a size that a float holds."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
 def _from_matrix(entries: checks.Entries, kind: str, options: dict[str, Any]) -> GraphOperator:
     row, col, weight, shape = entries
     if shape[0] != shape[1]:
@@ -337,13 +349,13 @@ def _from_matrix(entries: checks.Entries, kind: str, options: dict[str, Any]) ->
 
 
 def _symmetrized(row: Tensor, col: Tensor, weight: Tensor, num_nodes: int, how: str) -> tuple[Tensor, Tensor, Tensor]:
-    if how == "mean":
-        return torch.cat([row, col]), torch.cat([col, row]), torch.cat([weight, weight]) / 2
-    # the larger of A_ij and A_ji, after parallel edges are added up: A and its transpose on their common pattern
+    # A and its transpose on their common pattern, after parallel edges are added up: what is made of A_ij and A_ji then
+    # does not depend on their order, and the result is symmetric to the last bit
     zero = torch.zeros_like(weight)
     both = (torch.cat([row, col]), torch.cat([col, row]), torch.cat([weight, zero]))
-    joined = CSR.from_coo(*both, (num_nodes, num_nodes))
-    value = torch.maximum(joined.value, joined.T.value)
+    joined = CSR(*assemble(*both, (num_nodes, num_nodes)), (num_nodes, num_nodes))
+    one, other = joined.value, joined.T.value
+    value = torch.maximum(one, other) if how == "max" else one / 2 + other / 2
     counts = (joined.rowptr[1:] - joined.rowptr[:-1]).long()
     rows = torch.repeat_interleave(torch.arange(num_nodes, device=row.device), counts, output_size=joined.nnz)
     return rows, joined.col.long(), value

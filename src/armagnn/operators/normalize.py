@@ -22,6 +22,7 @@ from torch import Tensor
 
 from armagnn import kernels
 from armagnn.errors import GraphError
+from armagnn.operators import checks
 from armagnn.operators.csr import CSR, assemble
 
 
@@ -56,6 +57,8 @@ def build(
         row, col, weight = torch.cat([row, nodes]), torch.cat([col, nodes]), torch.cat([weight, loop])
     shape = (num_nodes, num_nodes)
     rowptr, col, value = assemble(row, col, weight, shape)
+    if kind == "adjacency" and value.shape != weight.shape:  # sums of finite weights
+        checks.finite("the sum of parallel edges", value)
     adjacency = CSR(rowptr, col, value, shape)
     if kind != "adjacency":
         value = _symmetric_normalisation(adjacency)
@@ -69,10 +72,24 @@ def build(
 def inverse_sqrt_degree(adjacency: CSR) -> Tensor:
     """Return D^-1/2, shape (N), zero where a node receives nothing."""
     ones = torch.ones(adjacency.shape[1], 1, dtype=adjacency.dtype, device=adjacency.device)
-    degree = (adjacency @ ones).squeeze(1)
+    degree = kernels.spmm(*adjacency._arguments(), ones).squeeze(1)  # not `@`, which autocast would round
+    _check_degrees(degree)
     connected = degree > 0
     # the inner `where` keeps the gradient of 0^-1/2, an infinity, out of the backward pass
     return torch.where(connected, torch.where(connected, degree, 1.0).rsqrt(), 0.0)
+
+
+def _check_degrees(degree: Tensor) -> None:
+    """Raise where a degree is so large or so small that it, or D^-1/2 squared, is no number of its type."""
+    if torch.compiler.is_compiling():
+        return
+    kind = torch.finfo(degree.dtype)
+    fine = (degree == 0) | ((degree >= kind.tiny) & (degree <= kind.max))
+    if not bool(fine.all()):
+        raise GraphError(
+            f"the edge weights add up to a degree of {float(degree.detach()[~fine][0]):g}, outside the range of "
+            f"{degree.dtype}: rescale the weights or pass dtype=torch.float64."
+        )
 
 
 def _symmetric_normalisation(adjacency: CSR) -> Tensor:

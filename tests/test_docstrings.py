@@ -1,0 +1,29 @@
+"""Every example in a docstring runs and shows what it says."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+import torch
+
+import armagnn
+
+ROOMS = ("errors", "kernels", "operators", "nn")
+MODULES = [
+    name
+    for _, name, _ in pkgutil.walk_packages(armagnn.__path__, "armagnn.")
+    if name.split(".")[1] in ROOMS
+]  # fmt: skip
+WITH_EXAMPLES = {"kernels.gather", "kernels.random", "kernels.ops", "operators.csr", "operators.graph", "nn.arma"}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(name: str) -> None:
+    torch.manual_seed(0)
+    failed, attempted = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert failed == 0
+    if name.removeprefix("armagnn.") in WITH_EXAMPLES:
+        assert attempted > 0  # they are really found

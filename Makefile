@@ -21,7 +21,7 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 
 bench: $(STAMP)  ## compare with PyTorch Geometric in one run
-	$(BIN)/armagnn bench --out benchmarks/cpu.json
+	$(BIN)/armagnn bench cpu --out benchmarks/cpu.json
 
 wheel: $(STAMP)  ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation

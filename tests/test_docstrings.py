@@ -22,6 +22,8 @@ WITH_EXAMPLES = {"kernels.gather", "kernels.random", "kernels.ops", "operators.c
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name: str) -> None:
+    if name.startswith("armagnn.kernels."):
+        pytest.importorskip(name, exc_type=ModuleNotFoundError)  # Triton is installed beside a GPU only
     torch.manual_seed(0)
     failed, attempted = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
     assert failed == 0

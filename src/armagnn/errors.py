@@ -43,9 +43,13 @@ class UnknownNameError(ParameterError, KeyError):
 
     def __init__(self, what: str, name: object, known: Iterable[str]) -> None:
         names = sorted(known)
-        near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         super().__init__(f"Unknown {what} {name!r}.{hint} Known: {', '.join(names)}.")
+        self._arguments = (what, name, names)
+
+    def __reduce__(self) -> tuple[type[UnknownNameError], tuple[str, object, list[str]]]:
+        return type(self), self._arguments
 
     def __str__(self) -> str:  # KeyError would show the repr of the message
         return str(self.args[0])

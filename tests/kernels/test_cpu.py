@@ -43,7 +43,7 @@ def test_patterns_as_in_the_reference(nodes: int, edges: int, seed: int) -> None
 
 
 @dtypes
-@pytest.mark.parametrize(("p", "seed"), zip(P, [2**31, 0, 2**62 - 1, -1, -(2**63)], strict=True))
+@pytest.mark.parametrize(("p", "seed"), list(zip(P, [2**31, 0, 2**62 - 1, -1, -(2**63)], strict=True)))
 def test_dropout_has_the_bits_of_the_reference(dtype: torch.dtype, p: float, seed: int) -> None:
     key = torch.tensor([seed])
     for size in (0, 1, 2, 3, 4, 5, 7, 8, 1023, 1024, 1025, 2051):  # four numbers come from one block

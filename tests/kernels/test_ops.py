@@ -19,8 +19,9 @@ from oracles import assert_near, numbers, sparse
 
 Inputs = dict[str, Tensor]
 
-A = sparse(5, 4, density=0.6, seed=2)
+A = sparse(5, 4, density=0.6, seed=1)
 ROWPTR, COL, VALUE, T_ROWPTR, T_COL, _, PERM, INVERSE = A.arguments()
+assert not torch.equal(PERM, INVERSE)  # a permutation that is its own inverse would hide mistakes
 ROW = torch.from_numpy(A.row)
 SYMMETRIC = torch.tensor([[0.0, 0.5, 0.0], [0.5, 0.0, -1.5], [0.0, -1.5, 2.0]], dtype=torch.float64)
 ITSELF = (torch.tensor([0, 1, 3, 5]), torch.tensor([1, 0, 2, 1, 2]), SYMMETRIC[SYMMETRIC != 0])
@@ -165,6 +166,22 @@ def test_gradcheck_of_the_registered_operator(case: Case) -> None:
     function = lambda *tensors: case.registered(**dict(zip(leaves, tensors, strict=True)))  # noqa: E731
     assert gradcheck(function, tuple(leaves.values()))
     assert gradgradcheck(function, tuple(leaves.values()))
+
+
+@few_cases
+def test_third_derivative(case: Case) -> None:
+    """Every backward pass is made of the same operators, so there is no last one."""
+
+    def third(function: Callable[..., Tensor]) -> list[Tensor]:
+        leaves = case.leaves()
+        total = function(**leaves).pow(4).sum()
+        for _ in range(3):
+            found = torch.autograd.grad(total, list(leaves.values()), create_graph=True)
+            total = sum((g * numbers(*g.shape, seed=k)).pow(2).sum() for k, g in enumerate(found))
+        return list(found)
+
+    for ours, theirs in zip(third(case.eager), third(lambda **i: case.truth(i)), strict=True):
+        assert_near(ours, theirs, 1e-9)
 
 
 @all_cases

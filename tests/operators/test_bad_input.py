@@ -189,7 +189,7 @@ def test_sparse_edge_index() -> None:
     index=edges,
     nodes=st.one_of(
         st.integers(max_value=-1), st.integers(min_value=2**62), st.floats(), st.booleans(), st.text(max_size=3),
-        st.just([5]), st.just(torch.tensor(5)),
+        st.just([5]), st.just(np.float64(5)), st.just(torch.tensor(5.0)),
     ),
 )  # fmt: skip
 def test_number_of_nodes(index: Tensor, nodes: Any) -> None:
@@ -344,6 +344,12 @@ def test_lambda(bound: Any, name: str, kind: str) -> None:
     refused(ParameterError, name, lambda: from_edges(RING, kind=kind, **{name: bound}))
 
 
+@bad_inputs(40, kind=st.sampled_from(["arma", "laplacian", "adjacency"]), gamma=st.floats(0, 100))
+def test_gamma_of_another_kind(kind: str, gamma: float) -> None:
+    assume(gamma != 1.0)
+    refused(ParameterError, "gamma", lambda: from_edges(RING, kind=kind, gamma=gamma))
+
+
 @bad_inputs(40, low=st.floats(-100, 100), gap=st.floats(1e-3, 100))
 def test_lambda_upside_down(low: float, gap: float) -> None:
     refused(ParameterError, "lambda_max", lambda: from_edges(RING, lambda_min=low, lambda_max=low - gap))
@@ -371,6 +377,19 @@ def test_computed_range_of_a_directed_graph(index: Tensor, name: str) -> None:
     assume(not torch.equal(a, a.T))
     message = refused(SymmetryError, "lambda_min or lambda_max", lambda: from_edges(one_way, **{name: "computed"}))
     assert "symmetrize" in message
+
+
+@bad_inputs(40, name=st.text("abdgilmnorstxyz_", min_size=1, max_size=9), form=forms)
+def test_unknown_option(name: str, form: str) -> None:
+    assume(name not in ("gamma", "lambda_min", "lambda_max", "symmetrize", "dtype", "kind", "matrix"))
+    message = refused(UnknownNameError, "option", lambda: read(form, torch.eye(NODES), **{name: 1}))
+    assert "gamma, lambda_max, lambda_min, symmetrize" in message
+
+
+def test_misspelt_option() -> None:
+    eye = torch.eye(NODES).to_sparse()
+    message = refused(UnknownNameError, "option", lambda: GraphOperator.from_torch_sparse(eye, gama=2.0))
+    assert "Did you mean 'gamma'?" in message
 
 
 @bad_inputs(
@@ -668,4 +687,4 @@ def test_a_matrix_is_not_a_graph() -> None:
 
 
 def test_enough_bad_inputs() -> None:
-    assert GENERATED >= 1500
+    assert GENERATED >= 2000

@@ -266,6 +266,7 @@ def test_leaves_are_the_tensors(subject: Subject) -> None:
     assert any(leaf is op.value for leaf in leaves)
     x = operand(subject).requires_grad_()
     (op @ x).sum().backward()
+    assert op.T.nnz == op.with_value(op.value).T.nnz == op.nnz
     assert pytree.tree_structure(op) == structure  # use does not change what a compiled or exported program was given
     many = pytree.tree_map(tripled, op)
     assert torch.equal(many.to_dense(), 3 * op.to_dense())
@@ -534,6 +535,36 @@ def test_from_torch_sparse_that_is_not_coalesced() -> None:
     matrix = torch.sparse_coo_tensor(torch.tensor([[0, 0, 1], [1, 1, 0]]), torch.tensor([1.0, 2.0, 4.0]), (2, 2))
     assert not matrix.is_coalesced()
     assert torch.equal(CSR.from_torch_sparse(matrix).to_dense(), matrix.to_dense())
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
+def test_from_torch_sparse_is_differentiable(layout: str) -> None:
+    def dense(value: Tensor) -> Tensor:
+        if layout == "coo":  # with a duplicate
+            matrix = torch.sparse_coo_tensor(torch.tensor([[2, 0, 0], [0, 1, 1]]), value, (3, 3))
+        else:
+            build = torch.sparse_csr_tensor if layout == "csr" else torch.sparse_csc_tensor
+            matrix = build(torch.tensor([0, 2, 2, 3]), torch.tensor([0, 2, 1]), value, (3, 3))
+        return CSR.from_torch_sparse(matrix).to_dense()
+
+    assert gradcheck(dense, (numbers(3).requires_grad_(),))
+
+
+def test_made_in_inference_mode_and_trained_later() -> None:
+    """What is kept from the first product must serve the backward pass of the next."""
+    for subject in FEW:
+        if subject.name == "with_value":
+            continue  # its values are the user's own, and made in inference mode they cannot be trained
+        with torch.inference_mode():
+            built = subject.build(F64)
+            built @ operand(subject)
+        plain = subject.build(F64)
+        with torch.inference_mode():
+            plain @ operand(subject)
+        for op in (built, plain):
+            x = operand(subject).requires_grad_()
+            g = numbers(subject.truth.shape[0], 3, seed=7)
+            assert_near(torch.autograd.grad(op @ x, x, g)[0], subject.truth.T @ g.numpy())
 
 
 @pytest.mark.parametrize("dtype", [None, torch.float32, torch.float64, torch.bfloat16])

@@ -96,6 +96,7 @@ GO = GraphOperator
 BUILDERS: dict[str, Callable[..., GraphOperator]] = {
     "edge_index": lambda g, **o: GO.from_edge_index(g.edge_index, g.num_nodes, g.edge_weight(), **o),
     "edge_index int32": lambda g, **o: GO.from_edge_index(g.edge_index.int(), g.num_nodes, g.edge_weight(), **o),
+    "edge_index uint8": lambda g, **o: GO.from_edge_index(g.edge_index.byte(), g.num_nodes, g.edge_weight(), **o),
     "edge_index and a column": lambda g, **o: GO.from_edge_index(
         g.edge_index, g.num_nodes, g.edge_weight().unsqueeze(1), **o
     ),
@@ -195,11 +196,26 @@ def test_number_of_nodes() -> None:
     index = torch.tensor([[0, 3], [1, 1]])
     assert GraphOperator.from_edge_index(index).num_nodes == 4  # up to the largest id
     assert GraphOperator.from_edge_index(index, 9).num_nodes == 9
+    assert GraphOperator.from_edge_index(index, np.int64(9)).num_nodes == 9  # type: ignore[arg-type]
     assert GraphOperator.from_edge_index(EdgeIndex(index, sparse_size=(7, 7))).num_nodes == 7
     assert GraphOperator.from_edge_index(EdgeIndex(index, sparse_size=(7, 7)), 8).num_nodes == 8
     assert GraphOperator.from_edge_index(EdgeIndex(index)).num_nodes == 4
     assert GraphOperator.from_edge_index(torch.empty(2, 0, dtype=torch.int64)).num_nodes == 0
     assert GraphOperator.from_data(Data(edge_index=index, x=torch.ones(6, 1))).num_nodes == 6
+
+
+def test_narrow_ids_do_not_wrap() -> None:
+    """200 * 250 + 3 is no number of uint8."""
+    index = torch.tensor([[3, 249, 200], [249, 3, 200]])
+    wide = GraphOperator.from_edge_index(index, 250, symmetrize="max")
+    narrow = GraphOperator.from_edge_index(index.to(torch.uint8), 250, symmetrize="max")
+    assert torch.equal(wide.to_dense(), narrow.to_dense())
+    assert wide.to_dense()[249, 3] == wide.to_dense()[3, 249] == wide.to_dense()[200, 200] == 1
+
+
+def test_an_operator_is_a_graph() -> None:
+    op = GraphOperator.from_edge_index(torch.tensor([[0], [1]]))
+    assert GraphOperator.from_graph(op) is op
 
 
 def test_type_of_the_values() -> None:

@@ -193,8 +193,7 @@ WEIGHTS = torch.tensor([0.5, 1.5, 0.7, 2.0, 0.3, 1.1, 0.9, 1.3, 0.4], dtype=F64)
 NODES = 6  # of which 4 and 5 are alone
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("gamma", [1.0, 0.0])
+@pytest.mark.parametrize(("kind", "gamma"), [*((kind, 1.0) for kind in KINDS), ("gcn", 0.0), ("gcn", 2.5)])
 def test_gradient_in_the_weights(kind: str, gamma: float) -> None:
     weight, x = WEIGHTS.clone().requires_grad_(), numbers(NODES, 2).requires_grad_()
     ours = GraphOperator.from_edge_index(EDGES, NODES, weight, kind, gamma=gamma) @ x
@@ -221,8 +220,9 @@ def test_gradcheck_in_the_weights(chosen: dict[str, Any]) -> None:
     assert gradgradcheck(product, (weight, x))
 
 
-@given(graphs(weights=st.floats(0.1, 5.0)), st.sampled_from(KINDS))
+@given(graphs(), st.sampled_from(KINDS))
 def test_gradient_on_any_graph(graph: Graph, kind: str) -> None:
+    """Also where edges of weight zero leave a node without a degree: no infinity of 0^-1/2 gets through."""
     weight = graph.edge_weight().requires_grad_()
     g = numbers(graph.num_nodes, graph.num_nodes, seed=4)
     ours = GraphOperator.from_edge_index(graph.edge_index, graph.num_nodes, weight, kind).to_dense()

@@ -7,7 +7,7 @@ import os
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,11 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison. ``required`` is the least ratio wanted, the most if negative, and 0 where none is promised."""
+    """One comparison.
+
+    ``required`` is the least ratio wanted, the most if negative, and 0 where none is promised; ``limit`` is the most
+    that our own number may be, likewise.
+    """
 
     work: str
     unit: str
@@ -25,10 +29,13 @@ class Row:
     peer: float
     ratio: float
     required: float = 0.0
+    limit: float = 0.0
 
     @property
     def met(self) -> bool | None:
         """Whether the promise is kept; None where there is none."""
+        if self.limit:
+            return self.ours <= self.limit
         if self.required == 0:
             return None
         return self.ratio >= self.required if self.required > 0 else self.ratio <= -self.required
@@ -42,8 +49,15 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
-        **{name: version(name) for name in packages},
-    }
+        **{name: _version(name) for name in packages},
+    } | ({"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {})
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # run from a source tree
+        return "source"
 
 
 def _processor() -> str:
@@ -61,7 +75,8 @@ def table(rows: Sequence[Row], peer: str = "PyG") -> Table:
     for column in out.columns[1:]:
         column.justify = "right"
     for row in rows:
-        wanted = "" if row.required == 0 else f"{'≥' if row.required > 0 else '≤'} {abs(row.required):g}"
+        wanted = "" if row.required == 0 else f"{'≥' if row.required > 0 else '≤'} {abs(row.required):g}×"
+        wanted = f"≤ {row.limit:g} {row.unit}" if row.limit else wanted
         mark = {None: "", True: " ✓", False: " ✗"}[row.met]
         out.add_row(
             row.work, f"{row.ours:.2f} {row.unit}", f"{row.peer:.2f} {row.unit}", f"{row.ratio:.2f}×", wanted + mark

@@ -39,7 +39,7 @@ CATALOGUE: dict[str, Entry] = {
 }
 
 
-def load(name: str) -> NodeDataset:
+def load(name: str | os.PathLike[str]) -> NodeDataset:
     """Load a dataset by its name in the catalogue, or from your own file by a path that ends in ``.npz``.
 
     Cora travels inside the package. The files of the others are looked for in the folder that the environment
@@ -51,6 +51,7 @@ def load(name: str) -> NodeDataset:
         >>> load("cora")
         NodeDataset('cora', nodes=2708, edges=10556, features=1433, classes=7, split=140/500/1000)
     """
+    name = os.fspath(name)
     if name.endswith(".npz"):
         return read_node_file(name)
     if name not in CATALOGUE:

@@ -2,12 +2,15 @@
 
 =============  =====================================================================================
 `ops`          the registered operators: autograd, vmap, shapes for the compiler, choice of back end
+`layer`        a whole ARMA layer as one operation
 `reference`    plain torch: the oracle in tests and the fall-back where nothing faster is installed
 `cpu`          numba kernels for the processor, built on `gather` (vector code) and `threads`
+`gpu`          Triton kernels for the GPU
 `random`       the one counter-based source of randomness
 =============  =====================================================================================
 """
 
+from armagnn.kernels.layer import Settings, arma_layer, usable
 from armagnn.kernels.ops import (
     ACTIVATIONS,
     backend,
@@ -23,6 +26,8 @@ from armagnn.kernels.ops import (
 
 __all__ = [
     "ACTIVATIONS",
+    "Settings",
+    "arma_layer",
     "backend",
     "dropout",
     "gcs",
@@ -32,4 +37,5 @@ __all__ = [
     "stack_matmul",
     "stack_mean",
     "transpose",
+    "usable",
 ]

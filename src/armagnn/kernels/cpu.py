@@ -173,7 +173,7 @@ def _accumulator(dtype: torch.dtype) -> torch.dtype:
 
 def gcs(
     rowptr: Tensor, col: Tensor, value: Tensor, x: Tensor, skip: Tensor | None, bias: Tensor | None,
-    act: str, slope: float, seed: Tensor | None = None, p: float = 0.0, step: int = 0,
+    act: str, slope: float, seed: Tensor | None = None, p: float = 0.0, step: int = 0, target: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Return ``act(A x + dropout(skip) + bias)``; all but dropout and the activations with exp in one pass."""
     work = _accumulator(x.dtype)
@@ -182,15 +182,15 @@ def gcs(
     out = torch.empty(rowptr.numel() - 1, x.shape[1], dtype=work)
     if out.numel():
         starts, widths = (np.array(part, dtype=np.int64) for part in blocks(x.shape[1]))
-        target = out.numpy()
-        nothing = np.zeros((1, x.shape[1]), dtype=target.dtype)
+        array = out.numpy()
+        nothing = np.zeros((1, x.shape[1]), dtype=array.dtype)
         arguments = (
             _numpy(rowptr), _numpy(col), _numpy(value.to(work)),
             _numpy(x if x.dtype == torch.bfloat16 else x.to(work)),
             nothing if skip is None else _numpy(skip.to(work)),
             nothing[0] if bias is None else _numpy(bias.to(work)),
-            skip is not None, act == "relu", target.dtype.type(slope if act == "leaky_relu" else 1.0),
-            starts, widths, target,
+            skip is not None, act == "relu", array.dtype.type(slope if act == "leaky_relu" else 1.0),
+            starts, widths, array,
         )  # fmt: skip
         threads.run(_product_rows, _product_team, arguments, _row_bounds(arguments[0], x.shape[1]))
     return (out if act in _FUSED else reference.activate(out, act, slope)).to(x.dtype)
@@ -219,6 +219,21 @@ def dropout(x: Tensor, seed: Tensor, p: float, step: int) -> Tensor:
     bounds = [count * k // chunks for k in range(chunks + 1)]
     threads.run(_dropout_blocks, _dropout_team, (flat, target, *fixed), bounds)
     return out.to(x.dtype)
+
+
+IN_PLACE = False  # blocks of columns overlap: the second would read what the first has written
+affine, finish, stack_matmul = reference.affine, reference.finish, reference.stack_matmul
+
+
+def stack_mean(h: Tensor) -> Tensor:
+    """Return the mean over the stacks, in whole rows: torch's own reduction over an inner axis is not vectorised."""
+    first, *others = h.unbind(1)
+    if not others:
+        return first.clone()
+    out = first + others[0]
+    for other in others[1:]:
+        out += other
+    return out.mul_(1.0 / h.shape[1])
 
 
 def _sort(key: Tensor, order: Tensor | None, buckets: int) -> tuple[Tensor, Tensor]:

@@ -78,6 +78,7 @@ def dropout(*args: Any) -> Tensor:
 
 
 _HAS_NUMBA: Final = importlib.util.find_spec("numba") is not None
+_HAS_TRITON: Final = importlib.util.find_spec("triton") is not None
 
 
 def backend(device: torch.device | str) -> ModuleType:
@@ -91,6 +92,10 @@ def backend(device: torch.device | str) -> ModuleType:
         from armagnn.kernels import cpu  # the import compiles nothing, but numba takes half a second
 
         return cpu
+    if torch.device(device).type == "cuda" and _HAS_TRITON:
+        from armagnn.kernels import gpu
+
+        return gpu
     return reference
 
 
@@ -106,32 +111,13 @@ def _gcs(*args: Any) -> Tensor:
     return out
 
 
-def _stack_matmul(h: Tensor, w: Tensor) -> Tensor:
-    # A batched product would put the stacks first and cost a permuting copy here and in the backward pass.
-    out = h.new_empty(h.shape[0], h.shape[1], w.shape[2])
-    for k in range(h.shape[1]):
-        torch.mm(h[:, k], w[k], out=out[:, k])
-    return out
-
-
-def _stack_mean(h: Tensor) -> Tensor:
-    # torch's own mean over an inner axis is not vectorised; and its gradient would be K times as large as a view of it
-    first, *others = h.unbind(1)
-    if not others:
-        return first.clone()
-    out = first + others[0]
-    for other in others[1:]:
-        out += other
-    return out.mul_(1.0 / h.shape[1])
-
-
 _implementations: Final[dict[str, Callable[..., Any]]] = {
     "spmm": _spmm,
     "gcs": _gcs,
     "sddmm": lambda rowptr, col, t_rowptr, t_col, perm, inverse, a, b: backend(a.device).sddmm(rowptr, col, a, b),
     "dropout": lambda x, seed, p, step: backend(x.device).dropout(x, seed, p, step),
-    "stack_matmul": _stack_matmul,
-    "stack_mean": _stack_mean,
+    "stack_matmul": lambda h, w: backend(h.device).stack_matmul(h, w),
+    "stack_mean": lambda h: backend(h.device).stack_mean(h),
     "sort_coo": lambda row, col, m, n: backend(row.device).sort_coo(row, col, m, n),
     "transpose": lambda rowptr, col, n: backend(col.device).transpose(rowptr, col, n),
 }
@@ -210,20 +196,23 @@ def _spmm_backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
     return None, None, value_grad, None, None, None, None, None, x_grad
 
 
-def _activation_gradient(g: Tensor, out: Tensor, act: str, slope: float) -> Tensor:
-    """Return ``g * act'(z)`` from ``out = act(z)``: one pass, differentiable again in g and out."""
+def gradient_of_activation(g: Tensor, out: Tensor, act: str, slope: float, target: Tensor | None = None) -> Tensor:
+    """Return ``g * act'(z)`` from ``out = act(z)``: one pass, differentiable again in g and out.
+
+    With a ``target``, which may be g or out itself, the gradient is written there.
+    """
     aten: Any = torch.ops.aten
-    gradient: Tensor
     if act == "none":
-        return g
-    if act == "relu":
-        gradient = aten.threshold_backward(g, out, 0)
-    elif act == "leaky_relu":
-        gradient = aten.leaky_relu_backward(g, out, slope, True)
-    elif act == "elu":
-        gradient = aten.elu_backward(g, slope, 1, 1, True, out)
-    else:
-        gradient = aten.tanh_backward(g, out) if act == "tanh" else aten.sigmoid_backward(g, out)
+        return g if target is None else target.copy_(g)
+    name, arguments = {
+        "relu": ("threshold_backward", (g, out, 0)),
+        "leaky_relu": ("leaky_relu_backward", (g, out, slope, True)),
+        "elu": ("elu_backward", (g, slope, 1, 1, True, out)),
+        "tanh": ("tanh_backward", (g, out)),
+        "sigmoid": ("sigmoid_backward", (g, out)),
+    }[act]
+    operation = getattr(aten, name)
+    gradient: Tensor = operation(*arguments) if target is None else operation.grad_input(*arguments, grad_input=target)
     return gradient
 
 
@@ -235,7 +224,7 @@ def _gcs_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _gcs_backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
     *matrix, seed, x, out = ctx.saved_tensors
-    g = _activation_gradient(g, out, ctx.act, ctx.slope).contiguous()
+    g = gradient_of_activation(g, out, ctx.act, ctx.slope).contiguous()
     need = ctx.needs_input_grad
     value_grad = _value_gradient(tuple(matrix), g, x) if need[2] else None
     x_grad = spmm(*_swap(tuple(matrix)), g) if need[8] else None
@@ -275,7 +264,11 @@ def _stack_matmul_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> No
 def _stack_matmul_backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
     h, w = ctx.saved_tensors
     h_grad = stack_matmul(g, w.transpose(1, 2)) if ctx.needs_input_grad[0] else None
-    w_grad = torch.einsum("nkf,nkg->kfg", h, g) if ctx.needs_input_grad[1] else None
+    w_grad = None
+    if ctx.needs_input_grad[
+        1
+    ]:  # one product a stack: cuBLAS splits a single long sum over the GPU, not a batch of them
+        w_grad = torch.stack([h[:, k].t() @ g[:, k] for k in range(w.shape[0])])
     return h_grad, w_grad
 
 

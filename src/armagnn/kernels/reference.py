@@ -12,6 +12,9 @@ from torch import Tensor
 
 from armagnn.kernels.random import keep_mask
 
+IN_PLACE = False
+"""Whether `gcs` may write over its skip connection."""
+
 SLICE = 1 << 22
 """Numbers of an (edges × features) product that may exist at a time."""
 
@@ -44,7 +47,7 @@ def activate(x: Tensor, act: str, slope: float) -> Tensor:
 
 def gcs(
     rowptr: Tensor, col: Tensor, value: Tensor, x: Tensor, skip: Tensor | None, bias: Tensor | None,
-    act: str, slope: float, seed: Tensor | None = None, p: float = 0.0, step: int = 0,
+    act: str, slope: float, seed: Tensor | None = None, p: float = 0.0, step: int = 0, target: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Return ``act(A x + dropout(skip) + bias)``."""
     work = _accumulator(x.dtype)
@@ -75,6 +78,32 @@ def sddmm(rowptr: Tensor, col: Tensor, a: Tensor, b: Tensor) -> Tensor:
 def dropout(x: Tensor, seed: Tensor, p: float, step: int) -> Tensor:
     """Return ``x`` with each entry zeroed with probability p, the others scaled by 1 / (1 - p)."""
     return torch.where(keep_mask(seed, p, step, x.shape), x * (1.0 / (1.0 - p)), x.new_zeros(()))
+
+
+def affine(a: Tensor, weight: Tensor, skip: Tensor | None, bias: Tensor | None, act: str, slope: float) -> Tensor:
+    """Return ``act(a W + skip + bias)`` for a of shape (M, F) and W of shape (F, C)."""
+    if skip is not None:
+        out = torch.addmm(skip, a, weight)
+        return activate(out if bias is None else out.add_(bias), act, slope)
+    return activate(a @ weight if bias is None else torch.addmm(bias, a, weight), act, slope)
+
+
+def finish(skip: Tensor, bias: Tensor | None, act: str, slope: float) -> Tensor:
+    """Return ``act(skip + bias)``, the step that has nothing to propagate."""
+    return activate(skip.clone() if bias is None else skip + bias, act, slope)
+
+
+def stack_matmul(h: Tensor, w: Tensor) -> Tensor:
+    """Return ``h[:, k] @ w[k]`` for every stack k, node-major like h."""
+    # written where it belongs: the batched product itself would put the stacks first and cost a permuting copy
+    out = h.new_empty(h.shape[0], h.shape[1], w.shape[2])
+    torch.bmm(h.transpose(0, 1), w, out=out.transpose(0, 1))
+    return out
+
+
+def stack_mean(h: Tensor) -> Tensor:
+    """Return the mean over the stacks."""
+    return h.mean(1)
 
 
 def sort_coo(row: Tensor, col: Tensor, num_rows: int, num_cols: int) -> tuple[Tensor, Tensor]:

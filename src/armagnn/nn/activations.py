@@ -65,8 +65,8 @@ def check(act: str | Activation | None) -> str | Activation | None:
     if isinstance(act, str):
         if act not in MODULES:
             raise UnknownNameError("activation", act, MODULES)
-    elif act is not None and not callable(act):
-        raise ParameterError(f"act must be None, a name or a callable, got {type(act).__name__}.")
+    elif act is not None and (isinstance(act, type) or not callable(act)):
+        raise ParameterError(f"act must be None, a name or a callable, got {act!r}.")
     return act
 
 

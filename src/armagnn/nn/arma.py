@@ -12,11 +12,12 @@ from torch.nn.parameter import Parameter, UninitializedParameter
 from torch_geometric.nn.conv import MessagePassing
 
 from armagnn import kernels
-from armagnn.errors import DTypeError, ParameterError, ShapeError, UnknownNameError
+from armagnn.errors import DeviceError, DTypeError, ParameterError, ShapeError, UnknownNameError
 from armagnn.kernels.random import draw_seed
 from armagnn.nn import activations
 from armagnn.nn.explain import masked_operator
-from armagnn.operators import CSR, GraphOperator
+from armagnn.nn.recursion import recursion
+from armagnn.operators import CSR, GraphOperator, checks
 from armagnn.operators.csr import fold
 
 INITS: Final = ("linear", "zero", "tied")
@@ -125,13 +126,25 @@ class ARMAConv(MessagePassing):
         """Draw all weights anew (Glorot, uniform), set the biases to zero and forget a cached operator."""
         super().reset_parameters()
         self._operator = None
-        fan_ins = (self.in_channels, self.in_channels, self.out_channels)
-        for weight, fan_in in zip((self.initial_weight, self.skip_weight, self.weight), fan_ins, strict=True):
-            if weight is not None and not isinstance(weight, UninitializedParameter):
-                limit = (6.0 / (fan_in + self.out_channels)) ** 0.5
-                nn.init.uniform_(weight, -limit, limit)
+        self._draw(self.initial_weight, self.skip_weight, self.weight)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
+
+    def _draw(self, *weights: Tensor | None) -> None:
+        for weight in weights:
+            if weight is not None and not isinstance(weight, UninitializedParameter):
+                fan_in = self.out_channels if weight is self.weight else self.in_channels
+                limit = (6.0 / (fan_in + self.out_channels)) ** 0.5
+                nn.init.uniform_(weight, -limit, limit)
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        if self.in_channels != -1:
+            super()._save_to_state_dict(destination, prefix, keep_vars)
+            return
+        for name, parameter in self._parameters.items():  # a parameter without a shape cannot be detached
+            if parameter is not None:
+                lazy = isinstance(parameter, UninitializedParameter)
+                destination[prefix + name] = parameter if lazy or keep_vars else parameter.detach()
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
         stored = state_dict.get(prefix + "skip_weight")
@@ -150,18 +163,31 @@ class ARMAConv(MessagePassing):
                 an ``arma`` operator is built on the fly.
             edge_weight: the weights of an edge index, shape (E).
         """
-        state, shape = self._run(x, edge_index, edge_weight)
-        nodes, batch = state.shape[:2]
-        out = kernels.stack_mean(state.flatten(0, 1)).view(nodes, batch, self.out_channels)
-        return out.transpose(0, 1).reshape(*shape[:-2], shape[-2], self.out_channels)
+        x, op = self._checked(x, edge_index, edge_weight)
+        features, settings, weights, seed = self._prepared(x, op)
+        function = self._unfused()
+
+        def again(x: Tensor | None, *rest: Any) -> Tensor:
+            *others, seed = rest
+            source = features if x is None else x
+            return kernels.stack_mean(recursion(settings, op, source, tuple(others), seed, function))
+
+        matrix, dense = op._arguments(), features if isinstance(features, Tensor) else None
+        sparse = features._arguments() if isinstance(features, CSR) else None
+        if function is None and kernels.usable(matrix, sparse):
+            out = kernels.arma_layer(settings, matrix, sparse, again, seed, dense, *weights)
+        else:
+            out = again(dense, *weights, seed)
+        return self._signals(out.unsqueeze(1), x.shape).squeeze(0)
 
     def stacks(self, x: Tensor | CSR, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         """Return what each stack gives before the mean, shape (K, ..., N, F_out)."""
-        state, shape = self._run(x, edge_index, edge_weight)
-        return state.permute(2, 1, 0, 3).reshape(self.num_stacks, *shape[:-2], shape[-2], self.out_channels)
+        x, op = self._checked(x, edge_index, edge_weight)
+        features, settings, weights, seed = self._prepared(x, op)
+        return self._signals(recursion(settings, op, features, weights, seed, self._unfused()), x.shape)
 
-    def _run(self, x: Any, graph: Any, edge_weight: Tensor | None) -> tuple[Tensor, tuple[int, ...]]:
-        """Return the final states, shape (N, batch, K, F_out), and the shape of x."""
+    def _checked(self, x: Any, graph: Any, edge_weight: Tensor | None) -> tuple[Tensor | CSR, GraphOperator]:
+        """Return features and operator that fit each other and the weights; a lazy layer learns its size."""
         if isinstance(x, Tensor) and x.layout is not torch.strided:
             x = CSR.from_torch_sparse(x)
         self._check_features(x)
@@ -169,32 +195,32 @@ class ARMAConv(MessagePassing):
         op.check_operand(x) if isinstance(x, Tensor) else _check_sparse(x, op)
         if isinstance(self.skip_weight, UninitializedParameter):
             self._materialize(x.shape[-1])
-            self.reset_parameters()
+            self._draw(self.initial_weight, self.skip_weight)
         _check_weights(x, self.skip_weight)
+        return x, op
 
-        # node-major from here on: (N, batch * channels), permuted at entry and exit and not at every step
-        shape, batch = tuple(x.shape), math.prod(x.shape[:-2])
-        features = x if isinstance(x, CSR) else fold(x).view(op.num_nodes * batch, shape[-1])
+    def _prepared(
+        self, x: Tensor | CSR, op: GraphOperator
+    ) -> tuple[Tensor | CSR, kernels.Settings, Any, Tensor | None]:
+        """Return what the recursion takes: X node-major, settings, weights with the stacks side by side, and a seed."""
+        # permuted at entry and exit, not at every step: (N, batch, F_in) in memory
+        rows = x.shape[-2] * math.prod(x.shape[:-2])
+        features = x if isinstance(x, CSR) else fold(x).reshape(rows, x.shape[-1])
         seed = draw_seed(op.device) if self.training and self.dropout > 0 else None
-        early = self._propagates_first(features)
-        start, skip, bias = self._inputs(0, features, seed is not None, early)
-        if isinstance(features, Tensor) and early:
-            propagated = (op @ features.view(op.num_nodes, batch * shape[-1])).view(features.shape)
-            state = self._finish(
-                torch.addmm(self._dropped(skip, bias, seed), propagated, self.initial_weight.flatten(1))
-            )
-        elif start is None:  # X(0) = 0: there is nothing to propagate
-            state = self._finish(self._dropped(skip, bias, seed))
-        else:
-            state = self._propagate(0, op, start, skip, bias, seed)
-        for t in range(1, self.num_layers):
-            if not self.shared_weights:
-                _, skip, bias = self._inputs(t, features, seed is not None, early)
-            stacked = state.view(op.num_nodes * batch, self.num_stacks, self.out_channels)
-            weight = _of_step(self.weight, t - 1)
-            h = kernels.stack_matmul(stacked, weight.to(state.dtype))  # another type only under autocast
-            state = self._propagate(t, op, h, skip, bias, seed)
-        return state.view(op.num_nodes, batch, self.num_stacks, self.out_channels), shape
+        name, slope = activations.fused(self.act) or activations.LINEAR
+        settings = kernels.Settings(
+            self.init,
+            self.num_layers,
+            self.num_stacks,
+            self.out_channels,
+            self._propagates_first(features),
+            self.dropout,
+            name,
+            slope,
+        )
+        w0 = None if self.initial_weight is None else self.initial_weight.flatten(1)
+        bias = None if self.bias is None else self.bias.flatten(1)
+        return features, settings, (w0, self.weight, self.skip_weight.flatten(2), bias), seed
 
     def _propagates_first(self, features: Tensor | CSR) -> bool:
         """Return whether (L X) W0 is cheaper than L (X W0): by width, and an X without gradient goes one way only."""
@@ -205,68 +231,45 @@ class ARMAConv(MessagePassing):
             self.num_stacks * self.out_channels * (1 + backward)
         )
 
-    def _inputs(
-        self, t: int, features: Tensor | CSR, dropped: bool, early: bool
-    ) -> tuple[Tensor | None, Tensor, Tensor | None]:
-        """Return the state X(0) (None for zero, or where X is propagated before W0), X V, and what bias is left to add.
+    def _unfused(self) -> Callable[[Tensor], Tensor] | None:
+        """Return the activation if the kernels cannot apply it."""
+        return None if activations.fused(self.act) else lambda z: activations.apply(self.act, z)
 
-        All have K * F_out columns: one product serves all stacks.
-        """
-        v = _of_step(self.skip_weight, t).flatten(1)
-        bias = None if self.bias is None else _of_step(self.bias, t).view(-1)
-        start: Tensor | None = None
-        if t == 0 and self.init == "linear" and not early:
-            start = features @ self.initial_weight.flatten(1)
-        if bias is not None and isinstance(features, Tensor) and not dropped and self.init != "tied":
-            return start, torch.addmm(bias, features, v), None  # free here; dropout must not touch the bias
-        skip = features @ v
-        return (skip if t == 0 and self.init == "tied" else start), skip, bias
-
-    def _propagate(
-        self, t: int, op: GraphOperator, h: Tensor, skip: Tensor, bias: Tensor | None, seed: Tensor | None
-    ) -> Tensor:
-        """Return σ(L h + dropout(skip) + bias), the rest of step t once the weights are applied."""
-        channels = self.num_stacks * self.out_channels
-        batch = skip.shape[0] // max(op.num_nodes, 1)
-        shape = (op.num_nodes, batch * channels)
-        if bias is not None and batch > 1:
-            bias = bias.repeat(batch)
-        fused = activations.fused(self.act)
-        name, slope = fused or activations.LINEAR
-        p = 0.0 if seed is None else self.dropout
-        h, skip = h.reshape(shape).contiguous(), skip.reshape(shape).contiguous()
-        out = kernels.gcs(*op._arguments(), h, skip, bias, seed, p, t, name, slope)
-        return (out if fused else self._finish(out)).view(op.num_nodes * batch, channels)
-
-    def _dropped(self, skip: Tensor, bias: Tensor | None, seed: Tensor | None) -> Tensor:
-        """Return dropout(skip) + bias for the first step, where no kernel does it in passing."""
-        skip = skip if seed is None else kernels.dropout(skip, seed, self.dropout, 0)
-        return skip if bias is None else skip + bias
-
-    def _finish(self, x: Tensor) -> Tensor:
-        return activations.apply(self.act, x)
+    def _signals(self, states: Tensor, shape: Any) -> Tensor:
+        """Return (K, ..., N, F_out) from (N * batch, K, F_out)."""
+        batch, nodes, stacks = math.prod(shape[:-2]), shape[-2], states.shape[1]
+        states = states.reshape(nodes, batch, stacks, self.out_channels).permute(2, 1, 0, 3)
+        return states.reshape(stacks, *shape[:-2], nodes, self.out_channels)
 
     # ---------------------------------------------------------------------------------------------------------- graph
 
     def _graph_operator(self, x: Tensor | CSR, graph: Any, edge_weight: Tensor | None) -> GraphOperator:
         if self.explain and self._edge_mask is not None:
-            return masked_operator(graph, edge_weight, x, self._edge_mask, self._loop_mask, self._apply_sigmoid)
+            return masked_operator(graph, edge_weight, x, self._edge_mask, self._apply_sigmoid)
         if isinstance(graph, GraphOperator):
             if edge_weight is not None:
                 raise ParameterError("edge_weight goes with an edge_index; an operator holds its weights itself.")
             return graph
-        if self._operator is not None:
-            return self._operator.to(x.device, x.dtype)
-        op = GraphOperator.from_graph(graph, x.shape[-2], edge_weight, dtype=x.dtype)
-        if self.cached:
+        if self._operator is None:
+            # kept in at least single precision, so that a layer that is converted later has lost nothing
+            wide = torch.float32 if self.cached and x.dtype == torch.bfloat16 else x.dtype
+            op = GraphOperator.from_graph(graph, x.shape[-2], edge_weight, dtype=wide)
+            if not self.cached:
+                return op
             self._operator = op.detach()
-        return op
+        if self._operator.num_nodes != x.shape[-2]:
+            raise ShapeError(
+                f"x has {x.shape[-2]} rows, but this layer is cached=True and keeps a graph of "
+                f"{self._operator.num_nodes} nodes: call reset_parameters() or make it with cached=False."
+            )
+        return self._operator.to(x.device, x.dtype)
 
     def _check_features(self, x: Any) -> None:
         if not isinstance(x, Tensor | CSR):
             raise DTypeError(f"x must be a torch.Tensor or a CSR, got {type(x).__name__}.")
         if len(x.shape) < 2:
             raise ShapeError(f"x must have shape (..., N, {self.in_channels}), got {tuple(x.shape)}.")
+        checks.floating("x", x.dtype)
         if self.in_channels != -1 and x.shape[-1] != self.in_channels:
             raise ShapeError(
                 f"x has {x.shape[-1]} features per node, but the layer was made for in_channels={self.in_channels}."
@@ -275,6 +278,8 @@ class ARMAConv(MessagePassing):
     def __repr__(self) -> str:
         extra = "" if self.shared_weights else ", shared_weights=False"
         extra += "" if self.init == "linear" else f", init={self.init!r}"
+        extra += "" if self.act == "relu" else f", act={self.act!r}"
+        extra += f", dropout={self.dropout:g}" if self.dropout else ""
         return (
             f"{type(self).__name__}({self.in_channels}, {self.out_channels}, "
             f"num_stacks={self.num_stacks}, num_layers={self.num_layers}{extra})"
@@ -297,25 +302,22 @@ class ARMAConv(MessagePassing):
 
 
 def _check_size(name: str, size: object, extra: str = "") -> None:
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+    if isinstance(size, bool) or not hasattr(size, "__index__") or int(size) < 1:
         raise ParameterError(f"{name} must be an integer of at least 1{extra}, got {size!r}.")
 
 
 def _check_sparse(x: CSR, op: GraphOperator) -> None:
     if x.shape[0] != op.num_nodes:
         raise ShapeError(f"x has {x.shape[0]} rows, but the graph {op.num_nodes} nodes.")
-    if x.dtype != op.dtype or x.device != op.device:
-        raise DTypeError(f"x is {x.dtype} on {x.device}, the operator {op.dtype} on {op.device}: convert with .to().")
+    if x.device != op.device:
+        raise DeviceError(f"x is on {x.device}, the operator on {op.device}: move one with .to(device).")
+    if x.dtype != op.dtype:
+        raise DTypeError(f"x is {x.dtype}, the operator {op.dtype}: convert one with .to(dtype).")
 
 
 def _check_weights(x: Tensor | CSR, weight: Tensor) -> None:
-    if x.device != weight.device or (x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type)):
-        raise DTypeError(
-            f"x is {x.dtype} on {x.device}, the layer's weights {weight.dtype} on {weight.device}: "
-            "convert with conv.to(x.device, x.dtype)."
-        )
-
-
-def _of_step(parameter: Tensor, t: int) -> Tensor:
-    """Return the parameter of step t; where all steps share one, as a view whose gradient needs no copy."""
-    return parameter.squeeze(0) if parameter.shape[0] == 1 else parameter.unbind(0)[t]
+    if x.device != weight.device:
+        raise DeviceError(f"x is on {x.device}, the layer's weights on {weight.device}: use conv.to(x.device).")
+    mixed = torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64
+    if x.dtype != weight.dtype and not mixed:
+        raise DTypeError(f"x is {x.dtype}, the layer's weights {weight.dtype}: use conv.to(x.dtype).")

@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 
 from armagnn.errors import ParameterError, ShapeError
-from armagnn.operators import CSR, GraphOperator
-from armagnn.operators.normalize import inverse_sqrt_degree
+from armagnn.operators import CSR, GraphOperator, checks, normalize
 
 
 def masked_operator(
-    graph: Any, edge_weight: Tensor | None, x: Tensor | CSR, mask: Tensor, loop_mask: Tensor | None, apply_sigmoid: bool
+    graph: Any, edge_weight: Tensor | None, x: Tensor | CSR, mask: Tensor, apply_sigmoid: bool
 ) -> GraphOperator:
     """Return the ``arma`` operator with the entry of every edge times its mask, differentiable in the mask.
 
@@ -28,9 +27,10 @@ def masked_operator(
     nodes = x.shape[-2]
     if mask.shape != (graph.shape[1],):
         raise ShapeError(f"the edge mask must have shape ({graph.shape[1]},), one per edge, got {tuple(mask.shape)}.")
-    adjacency = GraphOperator.from_edge_index(graph, nodes, edge_weight, "adjacency", dtype=x.dtype)
-    scale = inverse_sqrt_degree(adjacency)
-    entries = scale[graph[0]] * scale[graph[1]] * (mask.sigmoid() if apply_sigmoid else mask)
-    if edge_weight is not None:
-        entries = entries * edge_weight
+    weight = checks.edge_weight(edge_weight, graph, x.dtype)
+    normalize.check_weights("arma", weight)
+    adjacency = GraphOperator.from_edge_index(graph, nodes, weight, "adjacency")
+    scale = normalize.inverse_sqrt_degree(adjacency)
+    source, target = graph.long()
+    entries = weight * (scale[source] * scale[target]) * (mask.sigmoid() if apply_sigmoid else mask)
     return GraphOperator.from_edge_index(graph, nodes, entries, "adjacency")

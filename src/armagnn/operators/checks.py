@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,7 @@ def edge_index(index: Any, num_nodes: int | None) -> tuple[Tensor, int]:
         raise DTypeError(f"edge_index must hold integers, got {index.dtype}: use edge_index.long().")
     if index.dim() != 2 or index.shape[0] != 2:
         raise ShapeError(f"edge_index must have shape (2, E), got {tuple(index.shape)}.")
+    index = index.long()  # narrow ids would wrap in the arithmetic that follows
     if torch.compiler.is_compiling():
         if num_nodes is None:
             raise GraphError("num_nodes must be given inside compiled code.")
@@ -57,8 +59,13 @@ def edge_index(index: Any, num_nodes: int | None) -> tuple[Tensor, int]:
     low, high = (int(v) for v in torch.aminmax(index)) if index.numel() else (0, -1)
     if num_nodes is None:
         num_nodes = high + 1
-    if isinstance(num_nodes, bool) or not isinstance(num_nodes, int) or not 0 <= num_nodes < 2**62:
-        raise GraphError(f"num_nodes must be a non-negative integer, got {num_nodes!r}.")
+    try:
+        count = -1 if isinstance(num_nodes, bool) else operator.index(num_nodes)
+    except TypeError:
+        count = -1
+    if not 0 <= count < 2**40:
+        raise GraphError(f"num_nodes must be an integer from 0 to 2^40, got {num_nodes!r}.")
+    num_nodes = count
     if low < 0 or high >= num_nodes:
         raise GraphError(
             f"edge_index names node {low if low < 0 else high}, but ids run from 0 to {num_nodes - 1}: "
@@ -122,8 +129,9 @@ def from_torch_sparse(matrix: Any, dtype: torch.dtype | None = None) -> Entries:
     if matrix.dtype.is_complex:
         raise DTypeError(f"expected a matrix of real numbers, got {matrix.dtype}.")
     coo = matrix if matrix.layout is torch.sparse_coo else matrix.to_sparse_coo()  # type: ignore[no-untyped-call]
-    row, col = coo._indices()
-    value = coo._values()
+    if coo.requires_grad:  # only a coalesced tensor gives out differentiable values
+        coo = coo.coalesce()
+    (row, col), value = (coo.indices(), coo.values()) if coo.requires_grad else (coo._indices(), coo._values())
     if dtype is not None or not value.is_floating_point():
         value = value.to(wanted)
     shape = (matrix.shape[0], matrix.shape[1])
@@ -175,7 +183,7 @@ def from_coo(row: Any, col: Any, value: Any, shape: Any) -> Entries:
     for name, axis, size in (("row", row, rows), ("col", col, cols)):
         if not torch.compiler.is_compiling() and axis.numel() and not 0 <= int(axis.min()) <= int(axis.max()) < size:
             raise GraphError(f"{name} has ids outside 0 to {size - 1}: correct them or pass a larger shape.")
-    return _checked(row, col, value, (rows, cols))
+    return _checked(row.long(), col.long(), value, (rows, cols))
 
 
 def _checked(row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> Entries:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, Self
 
 import torch
@@ -67,7 +68,8 @@ class CSR:
         self.shape = (int(shape[0]), int(shape[1]))
         self.symmetric = symmetric
         if transposed is None and not symmetric:
-            transposed = kernels.transpose(rowptr, col, shape[1])
+            with normal_mode():
+                transposed = kernels.transpose(rowptr, col, shape[1])
         self._transposed = transposed
         self._t_value: Tensor | None = None
 
@@ -136,7 +138,10 @@ class CSR:
         return type(self)(rowptr, col, value, shape, transposed=transposed, symmetric=symmetric)
 
     def with_value(self, value: Tensor) -> Self:
-        """Return the matrix with the same pattern and other values (shape (nnz)), differentiable in them."""
+        """Return the matrix with the same pattern and other values (shape (nnz)), differentiable in them.
+
+        The values are not copied: do not change them in place while the matrix is in use.
+        """
         if not isinstance(value, Tensor):
             raise DTypeError(f"value must be a torch.Tensor of shape ({self.nnz},), got {type(value).__name__}.")
         checks.floating("value", value.dtype)
@@ -177,7 +182,8 @@ class CSR:
     def _structure(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return (rowptr, col, perm) of the transpose; a symmetric matrix finds its permutation when first asked."""
         if self._transposed is None:
-            self._transposed = kernels.transpose(self.rowptr, self.col, self.shape[1])
+            with normal_mode():
+                self._transposed = kernels.transpose(self.rowptr, self.col, self.shape[1])
         return self._transposed
 
     def _arguments(self, with_perm: bool = False) -> Arguments:
@@ -189,9 +195,14 @@ class CSR:
         if learned:
             t_value = self.value.index_select(0, perm)
         else:
-            if self._t_value is None:
-                self._t_value = self.value.index_select(0, perm)
-            t_value = self._t_value
+            cached = self._t_value
+            if cached is None:
+                with normal_mode():
+                    cached = self.value.index_select(0, perm)
+                # a fake tensor must not outlive its mode
+                if torch.compiler.is_compiling() or not torch._C._len_torch_dispatch_stack():
+                    self._t_value = cached
+            t_value = cached
         if not (learned or with_perm):
             return self.rowptr, self.col, self.value, t_rowptr, t_col, t_value, None, None
         count = torch.arange(perm.shape[0], dtype=perm.dtype, device=perm.device)
@@ -270,6 +281,13 @@ class CSR:
         return self  # immutable: a copied model may share it
 
 
+def normal_mode() -> AbstractContextManager[Any]:
+    """Leave ``torch.inference_mode`` for what is kept: a tensor made there could not serve training later."""
+    if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
+        return nullcontext()
+    return torch.inference_mode(False)
+
+
 def fold(x: Tensor) -> Tensor:
     """Return (N, batch × F), contiguous, from (..., N, F): the layout in which one kernel call serves all."""
     if x.dim() == 2:
@@ -306,7 +324,10 @@ def assemble(row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) ->
 
 def _from_entries(entries: checks.Entries) -> CSR:
     row, col, value, shape = entries
-    return CSR(*assemble(row, col, value, shape), shape)
+    with normal_mode():
+        if not torch.compiler.is_compiling():
+            row, col, value = (t.clone() if t.is_inference() else t for t in (row, col, value))
+        return CSR(*assemble(row, col, value, shape), shape)
 
 
 def _merge(
@@ -329,12 +350,19 @@ def _merge(
 _LEAVES: Final = ("rowptr", "col", "value", "_transposed", "_t_value")
 
 
+def _leaves(matrix: CSR) -> list[Any]:
+    # what a symmetric matrix finds out about its transpose when asked is no part of it: the structure stays the same
+    hidden = matrix.symmetric and not getattr(matrix.value, "requires_grad", False)
+    return [None if hidden and name == "_transposed" else getattr(matrix, name) for name in _LEAVES]
+
+
 def _flatten(matrix: CSR) -> tuple[list[Any], list[Any]]:
-    return [getattr(matrix, name) for name in _LEAVES], matrix._context()
+    return _leaves(matrix), matrix._context()
 
 
 def _flatten_with_keys(matrix: CSR) -> tuple[list[tuple[Any, Any]], list[Any]]:
-    return [(pytree.GetAttrKey(name), getattr(matrix, name)) for name in _LEAVES], matrix._context()
+    keys = (pytree.GetAttrKey(name) for name in _LEAVES)
+    return list(zip(keys, _leaves(matrix), strict=True)), matrix._context()
 
 
 def register(cls: type[CSR]) -> None:

@@ -20,7 +20,7 @@ def extremal_eigenvalues(matrix: CSR) -> tuple[float, float]:
         >>> round(low, 6), round(high, 6)
         (-1.0, 1.0)
     """
-    if matrix.shape[0] == 0:
+    if matrix.shape[0] == 0 or matrix.nnz == 0:
         return 0.0, 0.0
     if matrix.shape[0] <= DENSE:
         values = torch.linalg.eigvalsh(matrix.to_dense().double().cpu())
@@ -35,7 +35,7 @@ def extremal_eigenvalues(matrix: CSR) -> tuple[float, float]:
     # a fixed start makes the answer repeatable; random, because a structured one may miss the wanted vectors
     start = np.random.default_rng(0).standard_normal(matrix.shape[0])
     low, high = (
-        scipy.sparse.linalg.eigsh(csr, k=1, which=which, v0=start, return_eigenvectors=False)[0]
+        scipy.sparse.linalg.eigsh(csr, k=1, which=which, v0=start, ncv=64, tol=1e-9, return_eigenvectors=False)[0]
         for which in ("SA", "LA")
     )
     return float(low), float(high)

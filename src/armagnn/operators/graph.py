@@ -19,12 +19,13 @@ from armagnn.errors import (
     UnknownNameError,
 )
 from armagnn.operators import checks, normalize
-from armagnn.operators.csr import CSR, assemble, register
+from armagnn.operators.csr import CSR, assemble, normal_mode, register
 from armagnn.operators.extremes import extremal_eigenvalues
 
 Kind = Literal["arma", "gcn", "laplacian", "adjacency"]
 KINDS: Final = ("arma", "gcn", "laplacian", "adjacency")
 SYMMETRIZE: Final = ("max", "mean")
+OPTIONS: Final = ("gamma", "lambda_min", "lambda_max", "symmetrize")
 
 
 class GraphOperator(CSR):
@@ -170,6 +171,8 @@ class GraphOperator(CSR):
         **options: Any,
     ) -> GraphOperator:
         """Build from whatever a graph came as: the type decides which of the other builders reads it."""
+        if isinstance(graph, GraphOperator):
+            return graph
         if isinstance(graph, Tensor) and graph.layout is torch.strided:
             return cls.from_edge_index(graph, num_nodes, edge_weight, kind, **options)
         if edge_weight is not None:
@@ -222,17 +225,18 @@ class GraphOperator(CSR):
         index = torch.int32 if max(nodes, sum(op.nnz for op in operators)) < 2**31 else torch.int64
         symmetric = all(op.symmetric for op in operators)
         learned = any(op.value.requires_grad for op in operators)
-        rowptr = _join_pointers([op.rowptr for op in operators], index)
-        col = _join([op.col for op in operators], [op.num_nodes for op in operators], index)
-        value = torch.cat([op.value for op in operators])
-        transposed = None
-        if not symmetric or learned:
-            parts = [op._structure() for op in operators]
-            transposed = (
-                _join_pointers([part[0] for part in parts], index),
-                _join([part[1] for part in parts], [op.num_nodes for op in operators], index),
-                _join([part[2] for part in parts], [op.nnz for op in operators], index),
-            )
+        with normal_mode():
+            rowptr = _join_pointers([op.rowptr for op in operators], index)
+            col = _join([op.col for op in operators], [op.num_nodes for op in operators], index)
+            value = torch.cat([op.value for op in operators])
+            transposed = None
+            if not symmetric or learned:
+                parts = [op._structure() for op in operators]
+                transposed = (
+                    _join_pointers([part[0] for part in parts], index),
+                    _join([part[1] for part in parts], [op.num_nodes for op in operators], index),
+                    _join([part[2] for part in parts], [op.nnz for op in operators], index),
+                )
         return GraphOperator(
             rowptr, col, value, (nodes, nodes), kind=first.kind, transposed=transposed, symmetric=symmetric
         )
@@ -296,6 +300,8 @@ class _Options:
             raise UnknownNameError("way to symmetrize", symmetrize, SYMMETRIZE)
         if not _is_number(gamma) or gamma < 0:
             raise ParameterError(f"gamma must be a finite number of at least 0, got {gamma!r}.")
+        if kind != "gcn" and gamma != 1.0:
+            raise ParameterError(f"gamma belongs to kind='gcn', not to {kind!r}.")
         for name, bound in (("lambda_min", lambda_min), ("lambda_max", lambda_max)):
             if not _is_number(bound) and not (isinstance(bound, str) and bound == "computed"):
                 raise ParameterError(f"{name} must be a finite number or 'computed', got {bound!r}.")
@@ -306,6 +312,13 @@ class _Options:
         self.lambda_min, self.lambda_max = lambda_min, lambda_max
 
     def build(self, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int) -> GraphOperator:
+        if torch.compiler.is_compiling():
+            return self._build(row, col, weight, num_nodes)
+        with normal_mode():
+            row, col, weight = (t.clone() if t.is_inference() else t for t in (row, col, weight))
+            return self._build(row, col, weight, num_nodes)
+
+    def _build(self, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int) -> GraphOperator:
         if self.symmetrize is not None:
             row, col, weight = _symmetrized(row, col, weight, num_nodes, self.symmetrize)
         shift = 0.0 if self.default_range else self._shift(row, col, weight, num_nodes)
@@ -345,6 +358,9 @@ def _from_matrix(entries: checks.Entries, kind: str, options: dict[str, Any]) ->
     row, col, weight, shape = entries
     if shape[0] != shape[1]:
         raise ShapeError(f"an adjacency matrix must be square, got {shape[0]} × {shape[1]}.")
+    for name in options:
+        if name not in OPTIONS:
+            raise UnknownNameError("option", name, OPTIONS)
     return _Options(kind, **options).build(row, col, weight, shape[0])
 
 

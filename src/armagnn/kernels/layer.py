@@ -1,0 +1,256 @@
+"""A whole ARMA layer as one operation: what `ARMAConv` runs when nothing asks for the steps in between.
+
+The composition in `armagnn.nn.arma` says what the layer is. This says the same with fewer passes over memory and no
+trip through autograd between two kernels: gradients of the skip connections are added up in place, a buffer that is
+spent is written again, and only X, L X and the states are kept. A second derivative goes through the composition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from armagnn.kernels.ops import backend, gradient_of_activation
+
+CHUNK = 1 << 17
+"""Rows that are multiplied at a time where the product replaces its input."""
+
+Matrix = tuple[Any, ...]
+
+
+class Settings(NamedTuple):
+    """What is not a tensor: X(0), T, K, F_out, whether X is propagated before W0, dropout, activation."""
+
+    init: str
+    steps: int
+    stacks: int
+    width: int
+    early: bool
+    p: float
+    act: str
+    slope: float
+
+
+class _Run:
+    """One forward or backward pass over the tensors of a layer."""
+
+    def __init__(self, settings: Settings, op: Matrix, sparse: Matrix | None, x: Tensor | None, like: Tensor) -> None:
+        self.settings, self.op, self.sparse, self.x = settings, op, sparse, x
+        self.kernels = backend(like.device)
+        self.nodes = op[0].shape[0] - 1
+        self.rows = self.nodes if x is None else x.shape[0]
+        self.batch = self.rows // self.nodes
+        self.channels = settings.stacks * settings.width
+
+    def product(self, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """Return X W + bias, shape (N * batch, K * F_out)."""
+        if self.x is None:
+            rowptr, col, value, *_ = self.sparse  # type: ignore[misc]
+            return self.kernels.gcs(rowptr, col, value, weight, None, bias, "none", 0.0)  # type: ignore[no-any-return]
+        return self.kernels.affine(self.x, weight, None, bias, "none", 0.0)  # type: ignore[no-any-return]
+
+    def transposed_product(self, g: Tensor) -> Tensor:
+        """Return X^T g."""
+        if self.x is None:
+            _, _, _, rowptr, col, value, *_ = self.sparse  # type: ignore[misc]
+            return self.kernels.gcs(rowptr, col, value, g, None, None, "none", 0.0)  # type: ignore[no-any-return]
+        return self.x.t() @ g
+
+    def propagate(self, h: Tensor, transpose: bool = False) -> Tensor:
+        """Return L h or L^T h for h of shape (N * batch, F)."""
+        rowptr, col, value = self.op[3:6] if transpose else self.op[:3]
+        wide = h.view(self.nodes, self.batch * h.shape[1])
+        return self.kernels.gcs(rowptr, col, value, wide, None, None, "none", 0.0).view(h.shape)  # type: ignore[no-any-return]
+
+    def step(self, t: int, h: Tensor, skip: Tensor, bias: Tensor | None, seed: Tensor | None, last: bool) -> Tensor:
+        """Return σ(L h + dropout(skip) + bias); the last step may write over its skip connection."""
+        s, shape = self.settings, (self.nodes, self.batch * self.channels)
+        bias = bias if bias is None or self.batch == 1 else bias.repeat(self.batch)
+        skip = skip.view(shape)
+        out = skip if last and self.kernels.IN_PLACE else None
+        done: Tensor = self.kernels.gcs(*self.op[:3], h.view(shape), skip, bias, s.act, s.slope, seed, s.p, t, out)
+        return done.view(self.rows, self.channels)
+
+    def stacked(self, h: Tensor) -> Tensor:
+        """Return the stacks as an axis, shape (N * batch, K, F_out)."""
+        return h.view(self.rows, self.settings.stacks, self.settings.width)
+
+    def forward(
+        self, seed: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None
+    ) -> tuple[Tensor, Tensor | None, list[Tensor]]:
+        """Return the mean of the stacks, L X if X was propagated first, and the states after each step."""
+        s = self.settings
+        propagated: Tensor | None = None
+        states: list[Tensor] = []
+        for t in range(s.steps):
+            if t == 0 or v.shape[0] > 1:
+                # the bias rides along with X V, unless dropout or a tied X(0) must not see it
+                with_skip = seed is None and s.init != "tied"
+                own = None if bias is None else bias[min(t, bias.shape[0] - 1)]
+                skip = self.product(v[min(t, v.shape[0] - 1)], own if with_skip else None)
+                late = None if with_skip else own
+            last = t == s.steps - 1
+            if t > 0:
+                assert w is not None
+                h = self.kernels.stack_matmul(self.stacked(states[-1]), w[min(t, w.shape[0]) - 1])
+                states.append(self.step(t, h, skip, late, seed, last))
+            elif s.early:
+                assert self.x is not None
+                propagated = self.propagate(self.x)
+                dropped = skip if seed is None else self.kernels.dropout(skip, seed, s.p, t)
+                states.append(self.kernels.affine(propagated, w0, dropped, late, s.act, s.slope))
+            elif s.init == "zero":
+                dropped = skip if seed is None else self.kernels.dropout(skip, seed, s.p, t)
+                states.append(self.kernels.finish(dropped, late, s.act, s.slope))
+            else:
+                h = skip if s.init == "tied" else self.product(w0, None)  # type: ignore[arg-type]
+                states.append(self.step(t, h, skip, late, seed, last and s.init != "tied"))
+        return self.kernels.stack_mean(self.stacked(states[-1])), propagated, states
+
+    def backward(
+        self, g: Tensor, seed: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None,
+        propagated: Tensor | None, states: list[Tensor], needs_x: bool, consume: bool,
+    ) -> tuple[Tensor | None, ...]:  # fmt: skip
+        """Return the gradients of x, w0, w, v and bias."""
+        s, shared = self.settings, v.shape[0] == 1
+        x_grad: Tensor | None = None
+        w0_grad: Tensor | None = None
+        w_grad = None if w is None else torch.zeros_like(w)
+        v_grads: list[Tensor] = []
+        bias_grads: list[Tensor] = []
+        skip_grad: Tensor | None = None
+        up = (g * (1.0 / s.stacks)).unsqueeze(1).expand(self.rows, s.stacks, s.width)
+
+        def to_x(gradient: Tensor, weight: Tensor) -> None:
+            nonlocal x_grad
+            if needs_x:
+                x_grad = gradient @ weight.t() if x_grad is None else x_grad.addmm_(gradient, weight.t())
+
+        for t in reversed(range(s.steps)):
+            state = self.stacked(states[t])
+            # a spent buffer takes the gradient: the one that came down, or the state itself if nobody needs it again
+            target = up if t < s.steps - 1 else (state if consume else torch.empty_like(state))
+            pre = gradient_of_activation(up, state, s.act, s.slope, target).view(self.rows, self.channels)
+            through = pre if seed is None else self.kernels.dropout(pre, seed, s.p, t)
+            if bias is not None and (not shared or seed is not None):
+                bias_grads.append(pre.sum(0))
+            if not shared:
+                v_grads.append(self.transposed_product(through))
+                to_x(through, v[t])
+            down = None if t == 0 and (s.early or s.init == "zero") else self.propagate(pre, transpose=True)
+            if shared:
+                skip_grad = through if skip_grad is None else skip_grad.add_(through)
+            if t > 0:
+                assert w is not None
+                assert w_grad is not None
+                assert down is not None
+                index, below = min(t, w.shape[0]) - 1, self.stacked(states[t - 1])
+                down = self.stacked(down)
+                for k in range(s.stacks):  # one product a stack: cuBLAS splits a long sum over the GPU, not a batch
+                    w_grad[index, k].addmm_(below[:, k].t(), down[:, k])
+                up = self._times(down, w[index].transpose(1, 2))
+            elif s.early:
+                assert propagated is not None
+                assert w0 is not None
+                w0_grad = propagated.t() @ pre
+                if needs_x:
+                    lifted = self.propagate(pre @ w0.t(), transpose=True)
+                    x_grad = lifted if x_grad is None else x_grad.add_(lifted)
+            elif s.init == "linear":
+                assert down is not None
+                assert w0 is not None
+                w0_grad = self.transposed_product(down)
+                to_x(down, w0)
+            elif s.init == "tied":
+                assert down is not None
+                if bias is not None and shared and seed is None:
+                    assert skip_grad is not None
+                    bias_grads.append(skip_grad.sum(0))
+                if shared:
+                    skip_grad = down.add_(skip_grad)  # type: ignore[arg-type]
+                else:
+                    v_grads[-1] += self.transposed_product(down)
+                    to_x(down, v[0])
+        if shared:
+            assert skip_grad is not None
+            v_grads = [self.transposed_product(skip_grad)]
+            to_x(skip_grad, v[0])
+            if bias is not None and not bias_grads:
+                bias_grads = [skip_grad.sum(0)]
+            elif bias_grads:
+                bias_grads = [sum(bias_grads[1:], bias_grads[0])]
+        bias_grad = None if bias is None else torch.stack(bias_grads[::-1])
+        return x_grad, w0_grad, w_grad, torch.stack(v_grads[::-1]), bias_grad
+
+    def _times(self, h: Tensor, weight: Tensor) -> Tensor:
+        """Return ``h[:, k] @ weight[k]`` in the place of h."""
+        if self.rows <= CHUNK:
+            return self.kernels.stack_matmul(h, weight)  # type: ignore[no-any-return]
+        for piece in h.split(CHUNK):  # type: ignore[no-untyped-call]
+            piece.copy_(self.kernels.stack_matmul(piece, weight))
+        return h
+
+
+class _Layer(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, settings: Settings, op: Matrix, sparse: Matrix | None, again: Any, seed: Tensor | None,
+        x: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None,
+    ) -> Tensor:  # fmt: skip
+        run = _Run(settings, op, sparse, x, v)
+        out, propagated, states = run.forward(seed, w0, w, v, bias)
+        if any(ctx.needs_input_grad):
+            ctx.fixed = settings, op, sparse, again
+            ctx.save_for_backward(seed, x, w0, w, v, bias, propagated, *states)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
+        settings, op, sparse, again = ctx.fixed
+        seed, x, w0, w, v, bias, propagated, *states = ctx.saved_tensors
+        needs = ctx.needs_input_grad[5:]
+        if torch.is_grad_enabled():  # somebody wants to differentiate this again
+            inputs = [tensor for tensor, need in zip((x, w0, w, v, bias), needs, strict=True) if need]
+            found = iter(torch.autograd.grad(again(x, w0, w, v, bias, seed), inputs, g, create_graph=True))
+            return *(None,) * 5, *(next(found) if need else None for need in needs)
+        consume = not torch._C._autograd._get_current_graph_task_keep_graph()
+        run = _Run(settings, op, sparse, x, v)
+        gradients = run.backward(g, seed, w0, w, v, bias, propagated, states, needs[0], consume)
+        return *(None,) * 5, *gradients
+
+
+def arma_layer(
+    settings: Settings, op: Matrix, sparse: Matrix | None, again: Callable[..., Tensor], seed: Tensor | None,
+    x: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None,
+) -> Tensor:  # fmt: skip
+    """Return the mean of the stacks (Eq. 16), shape (N * batch, F_out).
+
+    Args:
+        settings: what is not a tensor.
+        op: the operator, as the kernels take a matrix; its values are fixed.
+        sparse: X as such a matrix, or None.
+        again: the same function of (x, w0, w, v, bias, seed) by differentiable operations.
+        seed: of the dropout masks, or None.
+        x: X dense, shape (N * batch, F_in), or None.
+        w0: W0, shape (F_in, K * F_out), or None.
+        w: W, shape (1 or T - 1, K, F_out, F_out), or None.
+        v: V, shape (1 or T, F_in, K * F_out).
+        bias: shape (1 or T, K * F_out), or None.
+    """
+    return _Layer.apply(settings, op, sparse, again, seed, x, w0, w, v, bias)  # type: ignore[no-any-return,no-untyped-call]
+
+
+def usable(op: Matrix, sparse: Matrix | None) -> bool:
+    """Return whether a layer may run as one operation: eager, fixed values, at least one node, no transform."""
+    return (
+        op[0].shape[0] > 1
+        and not op[2].requires_grad
+        and not (sparse is not None and sparse[2].requires_grad)
+        and not torch.compiler.is_compiling()
+        and not torch._C._len_torch_dispatch_stack()
+        and not torch._C._are_functorch_transforms_active()
+        and not torch.is_autocast_enabled(op[2].device.type)
+    )

@@ -1,0 +1,197 @@
+"""The Triton kernels, on a GPU where there is one, else in Triton's interpreter where that is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from armagnn.kernels import reference
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+DEVICE = "cpu" if INTERPRETED else "cuda"
+here = pytest.mark.skipif(not (INTERPRETED or torch.cuda.is_available()), reason="no GPU")
+gpu_only = pytest.mark.skipif(INTERPRETED or not torch.cuda.is_available(), reason="no GPU")
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.float64: 1e-12}
+ACTS = {
+    "none": lambda x: x,
+    "relu": torch.relu,
+    "leaky_relu": lambda x: F.leaky_relu(x, 0.1),
+    "elu": lambda x: F.elu(x, 0.1),
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+}
+
+
+@pytest.mark.skipif(not HAS_TRITON or torch.cuda.is_available() or INTERPRETED, reason="needs triton and no GPU")
+def test_in_the_interpreter() -> None:
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    command = [sys.executable, "-m", "pytest", __file__, "-p", "no:cacheprovider", "-p", "no:xdist"]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2]
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert " passed" in done.stdout
+
+
+def problem(
+    rows: int, cols: int, nonzeros: int, width: int, dtype: torch.dtype, hub: bool = False
+) -> tuple[Tensor, ...]:
+    """Return rowptr, col, value and x, poison-free, with empty rows; and the dense truth of A in float64."""
+    generator = torch.Generator().manual_seed(rows * 31 + width)
+    row = torch.randint(0, max(1, rows // 2), (nonzeros,), generator=generator)
+    if hub:
+        row[nonzeros // 3 :] = rows - 1
+    col = torch.randint(0, max(cols, 1), (nonzeros,), generator=generator)
+    rowptr, perm = reference.sort_coo(row, col, rows, cols)
+    value = torch.randn(nonzeros, generator=generator).to(dtype)[perm]
+    dense = torch.zeros(rows, cols, dtype=torch.float64)
+    dense.index_put_((row[perm], col[perm]), value.double(), accumulate=True)
+    x = torch.randn(cols, width, generator=generator).to(dtype)
+    return rowptr.int().to(DEVICE), col[perm].int().to(DEVICE), value.to(DEVICE), x.to(DEVICE), dense
+
+
+def close(ours: Tensor, truth: Tensor, dtype: torch.dtype) -> None:
+    error = (ours.double().cpu() - truth).norm() / truth.norm().clamp(min=1e-30)
+    assert error < TOLERANCE[dtype], error
+
+
+SIZES = [(1, 1, 0), (1, 1, 1), (5, 9, 20), (40, 30, 200)]
+
+
+@here
+@pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
+@pytest.mark.parametrize(("rows", "cols", "nonzeros"), SIZES)
+@pytest.mark.parametrize("width", [1, 3, 16, 50, 130])
+def test_products(dtype: torch.dtype, rows: int, cols: int, nonzeros: int, width: int) -> None:
+    from armagnn.kernels import gpu
+
+    rowptr, col, value, x, dense = problem(rows, cols, nonzeros, width, dtype)
+    close(gpu.gcs(rowptr, col, value, x, None, None, "none", 0.0), dense @ x.double().cpu(), dtype)
+    close(gpu.gcs(rowptr.long(), col.long(), value, x, None, None, "none", 0.0), dense @ x.double().cpu(), dtype)
+
+
+@here
+@pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("p", [0.0, 0.4])
+def test_steps(dtype: torch.dtype, act: str, p: float) -> None:
+    from armagnn.kernels import gpu
+
+    rowptr, col, value, x, dense = problem(40, 30, 200, 37, dtype)
+    skip, bias = torch.randn(40, 37).to(dtype).to(DEVICE), torch.randn(37).to(dtype).to(DEVICE)
+    seed = torch.tensor([2**40 + 5], device=DEVICE) if p else None
+    kept = reference.keep_mask(seed.cpu(), p, 3, (40, 37)) / (1 - p) if seed is not None else 1.0
+    truth = ACTS[act](dense @ x.double().cpu() + skip.double().cpu() * kept + bias.double().cpu())
+    calls = [gpu.gcs(rowptr, col, value, x, skip, bias, act, 0.1, seed, p, 3) for _ in range(2)]
+    tolerance = dtype if p == 0 or dtype != torch.float64 else torch.float32  # the mask's 2^-32 grid for p
+    close(calls[0], truth, tolerance)
+    assert torch.equal(*calls)
+
+
+@here
+@pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
+def test_hubs(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    from armagnn.kernels import gpu
+
+    if INTERPRETED:
+        monkeypatch.setattr(gpu, "HUB", 64)
+    count = 600 if INTERPRETED else 60_000
+    rowptr, col, value, x, dense = problem(20, 30, count, 37, dtype, hub=True)
+    assert (rowptr[1:] - rowptr[:-1]).max() > gpu.HUB
+    skip = torch.randn(20, 37).to(dtype).to(DEVICE)
+    truth = torch.relu(dense @ x.double().cpu() + skip.double().cpu())
+    calls = [gpu.gcs(rowptr, col, value, x, skip, None, "relu", 0.0) for _ in range(2)]
+    close(calls[0], truth, dtype)
+    assert torch.equal(*calls)
+
+
+@here
+@pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
+@pytest.mark.parametrize("width", [1, 37, 130])
+def test_sddmm_and_dropout(dtype: torch.dtype, width: int) -> None:
+    from armagnn.kernels import gpu
+
+    rowptr, col, _, x, _ = problem(40, 30, 200, width, dtype)
+    left = torch.randn(40, width).to(dtype).to(DEVICE)
+    row = reference.rows_of(rowptr, 200).long().cpu()
+    truth = (left.double().cpu()[row] * x.double().cpu()[col.long().cpu()]).sum(1)
+    close(gpu.sddmm(rowptr, col, left, x), truth, dtype)
+    seed = torch.tensor([77], device=DEVICE)
+    kept = reference.keep_mask(seed.cpu(), 0.25, 1, left.shape)
+    ours = gpu.dropout(left, seed, 0.25, 1).cpu()
+    assert torch.equal(ours != 0, kept & (left.cpu() != 0))
+    close(ours, left.double().cpu() * kept / 0.75, torch.float32 if dtype == torch.float64 else dtype)
+
+
+@gpu_only
+def test_the_layer_on_the_gpu_equals_the_layer_on_the_cpu() -> None:
+    from armagnn import GraphOperator
+    from armagnn.nn import ARMAConv
+
+    index = torch.randint(0, 50, (2, 300))
+    op = GraphOperator.from_edge_index(index, 50, dtype=torch.float64)
+    for fin, options in ((6, {}), (60, {}), (6, {"dropout": 0.3}), (60, {"init": "tied"}), (6, {"act": "elu"})):
+        conv = ARMAConv(fin, 7, 3, 3, **options).double()
+        x = torch.randn(4, 50, fin, dtype=torch.float64)
+        results = []
+        for device in ("cpu", "cuda"):
+            layer, signal = conv.to(device), x.to(device).requires_grad_()
+            layer.train(not options.get("dropout"))  # the seeds of a mask come from each device's own generator
+            out = layer(signal, op.to(device))
+            results.append(
+                [t.cpu() for t in (out, *torch.autograd.grad(out.square().sum(), [signal, *layer.parameters()]))]
+            )
+        for a, b in zip(*results, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+
+
+@gpu_only
+def test_gradcheck_compile_vmap_and_repeatability_on_the_gpu() -> None:
+    from armagnn import GraphOperator
+    from armagnn.nn import ARMAConv
+
+    index = torch.randint(0, 12, (2, 40), device="cuda")
+    weight = torch.rand(40, device="cuda", dtype=torch.float64).add(0.1).requires_grad_()
+    conv = ARMAConv(3, 2, 2, 2, act="tanh").cuda().double()
+    x = torch.randn(12, 3, device="cuda", dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x, w: conv(x, index, w), (x, weight))
+    op = GraphOperator.from_edge_index(index, 12, dtype=torch.float64)
+    compiled = torch.compile(conv, fullgraph=True)
+    torch.testing.assert_close(compiled(x, op), conv(x, op))
+    xs = torch.randn(5, 12, 3, device="cuda", dtype=torch.float64)
+    torch.testing.assert_close(torch.func.vmap(lambda x: conv(x, op))(xs), conv(xs, op))
+    big = GraphOperator.from_edge_index(torch.randint(0, 3000, (2, 90_000), device="cuda"), 3000)
+    layer, signal = ARMAConv(20, 33, 3, 3, dropout=0.2).cuda(), torch.randn(3000, 20, device="cuda")
+    runs = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        layer.zero_grad()
+        layer(signal, big).sum().backward()
+        runs.append([p.grad.clone() for p in layer.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
+
+
+@gpu_only
+def test_offsets_beyond_32_bits() -> None:
+    from armagnn.kernels import gpu
+
+    rows, width = 2**25, 65  # 2.2e9 numbers
+    rowptr = torch.zeros(rows + 1, dtype=torch.int32, device="cuda")
+    rowptr[-1] = 2
+    col = torch.tensor([0, rows - 1], dtype=torch.int32, device="cuda")
+    value = torch.tensor([2.0, 3.0], device="cuda")
+    x = torch.zeros(rows, width, device="cuda")
+    x[0], x[-1] = 1.0, torch.arange(width, device="cuda").float()
+    out = gpu.gcs(rowptr, col, value, x, None, None, "none", 0.0)
+    assert torch.equal(out[-1], 2 + 3 * torch.arange(width, device="cuda").float())
+    assert out[:-1].abs().max() == 0

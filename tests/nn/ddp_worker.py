@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import torch
 import torch.distributed as dist
 
@@ -9,9 +11,11 @@ from armagnn.nn import ARMAConv
 from nn.oracle import random_graph
 
 
-def train(rank: int, world: int, port: int, folder: str) -> None:
+def train(rank: int, world: int, folder: str) -> None:
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=world, timeout=timedelta(seconds=90)
+    )
     torch.manual_seed(0)
     net = torch.nn.ModuleList([ARMAConv(4, 8, 2, 1), ARMAConv(8, 3, 2, 3, init="tied")])
     model = torch.nn.parallel.DistributedDataParallel(Net(net))

@@ -19,8 +19,7 @@ def predict(
     """Write the label and the class probabilities of every node as CSV.
 
     Columns: node, split (train, val, test or empty), label (the most probable), p_0, p_1, ... The weights are
-        those of
-    the trial that is best on validation.
+    those of the trial that is best on validation.
     """
     table = predict_nodes(Run.open(run)).to_csv()
     if out is None:

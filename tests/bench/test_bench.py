@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -28,9 +29,14 @@ def test_both_sides_compute_the_same() -> None:
 
 def test_medians_take_turns() -> None:
     calls: list[str] = []
-    result = medians({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, rounds=2, burst=2)
-    assert calls == ["a", "a", "b", "b"] * 3
-    assert all(value >= 0 for value in result.values())
+
+    def slow(name: str) -> None:
+        calls.append(name)
+        time.sleep(0.06)
+
+    result = medians({"a": lambda: slow("a"), "b": lambda: slow("b")}, rounds=2)
+    assert calls == ["a"] * 2 + ["b"] * 2 + (["a"] * 4 + ["b"] * 4) * 2  # two to find the burst, then the turns
+    assert all(50 < value < 600 for value in result.values())
 
 
 def test_rows_and_json(tmp_path: Path) -> None:
@@ -46,5 +52,4 @@ def test_rows_and_json(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
 def test_peak_memory_grows_with_the_step() -> None:
     ours = memory.peak_of_training_step("ours")
-    assert ours is not None
-    assert 20 < ours < 2000
+    assert 10 < ours < 2000

@@ -10,13 +10,13 @@ from pathlib import Path
 STATUS = Path("/proc/self/status")
 
 
-def peak_of_training_step(which: str) -> float | None:
-    """Return the peak resident memory that a training step adds, in MiB, or None where the system does not tell it."""
+def peak_of_training_step(which: str) -> float:
+    """Return the peak resident memory that a training step adds, in MiB; not a number where the system hides it."""
     if not STATUS.exists():
-        return None
+        return float("nan")
     command = [sys.executable, "-m", "armagnn.bench.memory", which]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return float(done.stdout.split()[-1]) if done.returncode == 0 else None
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)  # what went wrong stays visible
+    return float(done.stdout.split()[-1]) if done.returncode == 0 else float("nan")
 
 
 def _resident(field: str) -> int:

@@ -6,24 +6,37 @@ import statistics
 import time
 from collections.abc import Callable
 
+BURST = 0.2
+"""Seconds that a burst lasts at least, if a run is short."""
 
-def medians(functions: dict[str, Callable[[], object]], rounds: int, burst: int = 4) -> dict[str, float]:
+
+def medians(functions: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Return the median time of each function in milliseconds.
 
     The functions take turns, so that what the machine does besides (a slow minute, another process) meets all of them.
-    A turn is a burst of runs whose first does not count: it pays for the caches that the other function left behind.
+    A turn is a burst of at least four runs, more of a short function, whose first quarter does not count: it pays for
+    the caches that the other function left behind.
 
     Example:
-        >>> sorted(medians({"one": lambda: None, "two": lambda: None}, rounds=3))
+        >>> sorted(medians({"one": lambda: None, "two": lambda: None}, rounds=1))
         ['one', 'two']
     """
     times: dict[str, list[float]] = {name: [] for name in functions}
-    for turn in range(rounds + 1):  # the first round compiles and warms up
+    runs = {name: _runs(function) for name, function in functions.items()}
+    for _ in range(rounds):
         for name, function in functions.items():
-            for run in range(burst):
-                start = time.perf_counter()
-                function()
-                elapsed = time.perf_counter() - start
-                if turn and run:
-                    times[name].append(elapsed * 1e3)
+            burst = [_milliseconds(function) for _ in range(runs[name])]
+            times[name] += burst[len(burst) // 4 :]
     return {name: statistics.median(values) for name, values in times.items()}
+
+
+def _milliseconds(function: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    function()
+    return (time.perf_counter() - start) * 1e3
+
+
+def _runs(function: Callable[[], object]) -> int:
+    """Return how many runs make a burst; the first calls also compile and load what is needed once."""
+    _milliseconds(function)
+    return min(100, max(4, round(BURST * 1e3 / max(_milliseconds(function), 1e-3))))

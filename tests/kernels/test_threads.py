@@ -169,3 +169,30 @@ def test_a_forked_process_works() -> None:
     assert not alive, "the forked process hangs"
     assert child.exitcode == 0
     assert np.array_equal(CALLS["product"]().numpy(), expected)  # the parent goes on as before
+
+
+def test_a_place_without_cache_compiles_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    import numba
+
+    from armagnn.kernels.compiled import compiled
+
+    original = numba.njit
+
+    def refuse(**options: Any) -> Any:
+        if options.get("cache"):
+            raise RuntimeError("no locator available")
+        return original(**options)
+
+    monkeypatch.setattr(numba, "njit", refuse)
+    assert compiled()(lambda x: x + 1)(2) == 3
+
+
+def test_the_callers_number_of_numba_threads_is_put_back() -> None:
+    import numba
+
+    torch.set_num_threads(2)
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)
+    CALLS["product"]()
+    assert numba.get_num_threads() == 1
+    numba.set_num_threads(before)

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from numba import njit, prange
+from numba import prange
 from torch import Tensor
 
 from armagnn.kernels import reference, threads
+from armagnn.kernels.compiled import compiled
 from armagnn.kernels.gather import blocks, gather
 from armagnn.kernels.random import DROPOUT, MASK, MULTIPLIERS, ROUNDS, WEYL, threshold
 
@@ -28,7 +29,7 @@ MIN_PRODUCTS = 1 << 20
 _FUSED = ("none", "relu", "leaky_relu")
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled()
 def _product_rows(
     rowptr: Array, col: Array, value: Array, x: Array, skip: Array, bias: Array, has_skip: bool, relu: bool,
     slope: Any, starts: Array, widths: Array, out: Array, lo: int, hi: int,
@@ -55,7 +56,7 @@ def _product_rows(
                 gather(out, i, c, skip, k, bias, x, col, value, start, end, relu, slope, 1)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", parallel=True)
+@compiled(parallel=True)
 def _product_team(
     bounds: Array, rowptr: Array, col: Array, value: Array, x: Array, skip: Array, bias: Array, has_skip: bool,
     relu: bool, slope: Any, starts: Array, widths: Array, out: Array,
@@ -66,7 +67,7 @@ def _product_team(
         )
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@compiled(fastmath={"reassoc", "contract"})
 def _sddmm_rows(rowptr: Array, col: Array, a: Array, b: Array, out: Array, lo: int, hi: int) -> None:
     for i in range(lo, hi):
         left = a[i]
@@ -78,13 +79,13 @@ def _sddmm_rows(rowptr: Array, col: Array, a: Array, b: Array, out: Array, lo: i
             out[j] = total
 
 
-@njit(nogil=True, cache=True, error_model="numpy", parallel=True)
+@compiled(parallel=True)
 def _sddmm_team(bounds: Array, rowptr: Array, col: Array, a: Array, b: Array, out: Array) -> None:
     for t in prange(bounds.size - 1):
         _sddmm_rows(rowptr, col, a, b, out, bounds[t], bounds[t + 1])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled()
 def _philox(
     first: int, count: int, key0: int, key1: int, step: int, purpose: int, w0: Array, w1: Array, w2: Array, w3: Array
 ) -> None:
@@ -103,7 +104,7 @@ def _philox(
         w0[b], w1[b], w2[b], w3[b] = np.uint32(c0), np.uint32(c1), np.uint32(c2), np.uint32(c3)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled()
 def _dropout_blocks(
     x: Array, out: Array, key0: int, key1: int, step: int, purpose: int, limit: Any, scale: Any, lo: int, hi: int
 ) -> None:
@@ -118,7 +119,7 @@ def _dropout_blocks(
                 out[base + lane] = x[base + lane] * scale if words[lane, b] >= limit else zero
 
 
-@njit(nogil=True, cache=True, error_model="numpy", parallel=True)
+@compiled(parallel=True)
 def _dropout_team(
     bounds: Array, x: Array, out: Array, key0: int, key1: int, step: int, purpose: int, limit: Any, scale: Any
 ) -> None:
@@ -126,7 +127,7 @@ def _dropout_team(
         _dropout_blocks(x, out, key0, key1, step, purpose, limit, scale, bounds[t], bounds[t + 1])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled()
 def _counting_sort(key: Array, order: Array, buckets: int, pointer: Array, perm: Array) -> None:
     # Stable: entries with one key keep the order in which `order` names them.
     pointer[:] = 0

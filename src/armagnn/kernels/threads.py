@@ -20,6 +20,8 @@ import numba
 import numpy as np
 import torch
 
+from armagnn.kernels.compiled import compiled
+
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
 _forked = False
@@ -49,7 +51,7 @@ def _has_team() -> bool:
     return _team and not _forked
 
 
-@numba.njit(parallel=True, cache=True)
+@compiled(parallel=True)
 def _start_team(x: Any) -> None:
     for i in numba.prange(x.size):
         x[i] = i
@@ -75,8 +77,12 @@ def run(rows: Callable[..., None], team: Callable[..., None], arguments: tuple[A
     if len(bounds) <= 2:
         rows(*arguments, bounds[0], bounds[-1])
     elif _has_team():
+        before = numba.get_num_threads()  # the caller's own numba code keeps its setting
         numba.set_num_threads(min(len(bounds) - 1, numba.config.NUMBA_NUM_THREADS))
-        team(np.array(bounds, dtype=np.int64), *arguments)
+        try:
+            team(np.array(bounds, dtype=np.int64), *arguments)
+        finally:
+            numba.set_num_threads(before)
     else:
         _run_on_python_threads(rows, arguments, bounds)
 

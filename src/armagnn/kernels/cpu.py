@@ -7,6 +7,7 @@ Compiled code is cached on disk, so only the first call on a machine waits (a se
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -143,7 +144,15 @@ def _counting_sort(key: Array, order: Array, buckets: int, pointer: Array, perm:
         place[k] += 1
 
 
-def _numpy(x: Tensor) -> Array:
+@functools.lru_cache
+def _blocks(width: int) -> tuple[Array, Array]:
+    starts, widths = blocks(width)
+    return np.array(starts, dtype=np.int64), np.array(widths, dtype=np.int64)
+
+
+def _numpy(x: Tensor, dtype: torch.dtype | None = None) -> Array:
+    if dtype is not None and x.dtype != dtype:
+        x = x.to(dtype)
     array = x.view(torch.uint16).numpy() if x.dtype == torch.bfloat16 else x.numpy()
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
@@ -182,19 +191,20 @@ def gcs(
         skip = dropout(skip, seed, p, step)
     out = torch.empty(rowptr.numel() - 1, x.shape[1], dtype=work)
     if out.numel():
-        starts, widths = (np.array(part, dtype=np.int64) for part in blocks(x.shape[1]))
+        starts, widths = _blocks(x.shape[1])
         array = out.numpy()
         nothing = np.zeros((1, x.shape[1]), dtype=array.dtype)
         arguments = (
-            _numpy(rowptr), _numpy(col), _numpy(value.to(work)),
-            _numpy(x if x.dtype == torch.bfloat16 else x.to(work)),
-            nothing if skip is None else _numpy(skip.to(work)),
-            nothing[0] if bias is None else _numpy(bias.to(work)),
+            _numpy(rowptr), _numpy(col), _numpy(value, work),
+            _numpy(x) if x.dtype == torch.bfloat16 else _numpy(x, work),
+            nothing if skip is None else _numpy(skip, work),
+            nothing[0] if bias is None else _numpy(bias, work),
             skip is not None, act == "relu", array.dtype.type(slope if act == "leaky_relu" else 1.0),
             starts, widths, array,
         )  # fmt: skip
         threads.run(_product_rows, _product_team, arguments, _row_bounds(arguments[0], x.shape[1]))
-    return (out if act in _FUSED else reference.activate(out, act, slope)).to(x.dtype)
+    out = out if act in _FUSED else reference.activate(out, act, slope)
+    return out if x.dtype == work else out.to(x.dtype)
 
 
 def sddmm(rowptr: Tensor, col: Tensor, a: Tensor, b: Tensor) -> Tensor:
@@ -202,7 +212,7 @@ def sddmm(rowptr: Tensor, col: Tensor, a: Tensor, b: Tensor) -> Tensor:
     work = _accumulator(a.dtype)
     out = torch.zeros(col.numel(), dtype=work)
     if out.numel() and a.shape[1]:
-        arrays = (_numpy(rowptr), _numpy(col), _numpy(a.to(work)), _numpy(b.to(work)), out.numpy())
+        arrays = (_numpy(rowptr), _numpy(col), _numpy(a, work), _numpy(b, work), out.numpy())
         threads.run(_sddmm_rows, _sddmm_team, arrays, _row_bounds(arrays[0], a.shape[1]))
     return out.to(a.dtype)
 

@@ -19,7 +19,6 @@ numba's cache on disk knows cpu.py, which compiles this, by its date: touch that
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Final
 
 from llvmlite import ir
@@ -31,7 +30,6 @@ WIDTHS: Final = (64, 32, 16, 8, 4, 2, 1)
 """The block widths that are compiled. 64 floats are four AVX-512 registers, or sixteen of NEON."""
 
 
-@functools.lru_cache
 def blocks(width: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Cover ``width`` columns by blocks: return where they start and how wide they are.
 

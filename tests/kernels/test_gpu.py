@@ -169,3 +169,62 @@ def test_offsets_beyond_32_bits() -> None:
     out = gpu.gcs(rowptr, col, value, x, None, None, "none", 0.0)
     assert torch.equal(out[-1], 2 + 3 * torch.arange(width, device="cuda").float())
     assert out[:-1].abs().max() == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(("rows", "fin", "group", "stacks"), [(1, 1, 1, 1), (300, 50, 64, 3), (129, 64, 7, 2)])
+@pytest.mark.parametrize("p", [0.0, 0.4])
+@pytest.mark.parametrize("act", ["relu", "sigmoid"])
+def test_the_first_step_in_one_pass(
+    dtype: torch.dtype, rows: int, fin: int, group: int, stacks: int, p: float, act: str
+) -> None:
+    from armagnn.kernels import gpu
+    from armagnn.kernels.random import keep_mask
+
+    def draw(*shape: int) -> Tensor:
+        return (torch.randn(shape) / 4).to(DEVICE, dtype)
+
+    x, lx, bias = draw(rows, fin), draw(rows, fin), draw(stacks * group)
+    v, w0, w = draw(fin, stacks * group), draw(fin, stacks * group), draw(stacks, group, group)
+    seed = torch.tensor([7], device=DEVICE) if p else None
+    ours = gpu.early_step(x, lx, v, w0, bias, w, act, 0.0, seed, p, group, True, True)
+    assert ours is not None
+    x, lx, bias, v, w0, w = (tensor.double().cpu() for tensor in (x, lx, bias, v, w0, w))
+    skip = x @ v if p else x @ v + bias
+    dropped = skip if seed is None else skip * keep_mask(seed.cpu(), p, 0, skip.shape) / (1 - p) + bias
+    state = ACTS[act](dropped + lx @ w0)
+    after = torch.einsum("nkf,kfg->nkg", state.view(rows, stacks, group), w).flatten(1)
+    for got, truth in zip(ours, (skip, state, after), strict=True):
+        close(got, truth, dtype)
+    wide = torch.zeros(4, gpu.MOST_CHANNELS + 1, device=DEVICE, dtype=dtype)
+    assert gpu.early_step(wide, wide, wide.t(), wide.t(), None, None, act, 0.0, None, 0.0, 4, True, True) is None
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
+@pytest.mark.parametrize(("signals", "stacks", "group"), [(1, 1, 5), (1, 3, 70), (2, 2, 16)])
+def test_the_mean_of_the_stacks_in_passing(dtype: torch.dtype, signals: int, stacks: int, group: int) -> None:
+    from armagnn.kernels import gpu
+
+    rowptr, col, value, x, dense = problem(40, 30, 6000, signals * stacks * group, dtype, hub=True)
+    skip = torch.randn(40, x.shape[1]).to(DEVICE, dtype)
+    ours = gpu.gcs(rowptr, col, value, x, skip, None, "relu", 0.0, stacks=stacks, group=group)
+    states = torch.relu(dense @ x.double().cpu() + skip.double().cpu())
+    close(ours, states.view(40, signals, stacks, group).mean(2).flatten(1), dtype)
+
+
+def test_inference_equals_training_without_dropout() -> None:
+    from armagnn import GraphOperator
+    from armagnn.kernels import gpu
+    from armagnn.nn import ARMAConv
+
+    op = GraphOperator.from_edge_index(torch.randint(0, 5000, (2, 40_000), device=DEVICE), 5000)
+    x = torch.randn(5000, 50, device=DEVICE)
+    cached, gpu.CACHED = gpu.CACHED, 0  # so that the mean is taken in passing
+    try:
+        for steps in (1, 2, 4):
+            conv = ARMAConv(50, 64, 3, steps).to(DEVICE)
+            kept = conv(x, op)
+            with torch.no_grad():
+                torch.testing.assert_close(conv(x, op), kept.detach())
+    finally:
+        gpu.CACHED = cached

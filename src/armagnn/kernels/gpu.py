@@ -28,8 +28,17 @@ stack_mean = reference.stack_mean
 IN_PLACE = True
 """`gcs` may write over its skip connection: every entry is read and written by one program alone."""
 
-HUB = 2048
+MEAN = True
+"""`gcs` can take the mean over the stacks in passing."""
+
+CACHED = 1 << 23
+"""Numbers of x that stay in the second-level cache (50 MB on an H200, shared with everything else)."""
+
+HUB = 256
 """A row with more nonzeros than this is cut into segments of this length."""
+
+MOST_CHANNELS = 64
+"""The widest X and W whose products the first step keeps in registers."""
 
 _ACTIVATIONS = {"none": 0, "relu": 1, "leaky_relu": 2, "elu": 3, "tanh": 4, "sigmoid": 5}
 
@@ -43,6 +52,21 @@ def _keep(index, seed, step, limit, PURPOSE: tl.constexpr):
     lane = index & 3
     word = tl.where(lane == 0, w0, tl.where(lane == 1, w1, tl.where(lane == 2, w2, w3)))
     return word.to(tl.int64) >= limit
+
+
+@triton.jit
+def _activated(total, ACT: tl.constexpr, SLOPE: tl.constexpr):
+    if ACT == 1:
+        total = tl.where(total < 0, 0.0, total)
+    elif ACT == 2:
+        total = tl.where(total < 0, total * SLOPE, total)
+    elif ACT == 3:
+        total = tl.where(total < 0, SLOPE * (tl.exp(total) - 1.0), total)
+    elif ACT == 4:
+        total = 1.0 - 2.0 / (tl.exp(2.0 * total) + 1.0)
+    elif ACT == 5:
+        total = 1.0 / (1.0 + tl.exp(-total))
+    return total
 
 
 @triton.jit
@@ -84,44 +108,89 @@ def _segments_kernel(
 
 @triton.jit
 def _rows_kernel(
-    rowptr, col, value, x, partial, first_segment, skip, bias, seed, out, width, step, limit, scale,
-    SLOPE: tl.constexpr, HUBS: tl.constexpr, HUB_SIZE: tl.constexpr, SKIP: tl.constexpr, BIAS: tl.constexpr,
-    DROP: tl.constexpr, PURPOSE: tl.constexpr, ACT: tl.constexpr,
+    rowptr, col, value, x, partial, first_segment, skip, bias, seed, out, width, group, step, limit, scale,
+    STACKS: tl.constexpr, SLOPE: tl.constexpr, HUBS: tl.constexpr, HUB_SIZE: tl.constexpr, SKIP: tl.constexpr,
+    BIAS: tl.constexpr, DROP: tl.constexpr, PURPOSE: tl.constexpr, ACT: tl.constexpr,
     BLOCK_E: tl.constexpr, BLOCK_C: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
+    # a row is width = signals * STACKS * group numbers, and the output the mean of its STACKS: signals * group numbers
     row = tl.program_id(0).to(tl.int64)
-    columns = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
-    inside = columns < width
+    tiles = tl.cdiv(group, BLOCK_C)
+    signal = tl.program_id(1) // tiles
+    lanes = tl.program_id(1) % tiles * BLOCK_C + tl.arange(0, BLOCK_C)
+    inside = lanes < group
     start, end = tl.load(rowptr + row), tl.load(rowptr + row + 1)
-    if HUBS:
-        hub = end - start > HUB_SIZE
-        own_end = tl.where(hub, start, end)
-        total = _gather(value, col, x, start, own_end, columns, inside, width, True, BLOCK_E, BLOCK_C, ACC)
-        if hub:
-            first = tl.load(first_segment + row)
-            last = first + (end - start + HUB_SIZE - 1) // HUB_SIZE
-            total = _gather(value, col, partial, first, last, columns, inside, width, False, BLOCK_E, BLOCK_C, ACC)
-    else:
-        total = _gather(value, col, x, start, end, columns, inside, width, True, BLOCK_E, BLOCK_C, ACC)
-    index = row * width + columns
-    if SKIP:
-        added = tl.load(skip + index, mask=inside, other=0.0).to(ACC)
-        if DROP:
-            added = tl.where(_keep(index, tl.load(seed), step, limit, PURPOSE), added * scale, 0.0)
-        total += added
+    mean = tl.zeros((BLOCK_C,), dtype=ACC)
+    for stack in tl.static_range(STACKS):
+        columns = (signal * STACKS + stack) * group + lanes
+        if HUBS:
+            hub = end - start > HUB_SIZE
+            own_end = tl.where(hub, start, end)
+            total = _gather(value, col, x, start, own_end, columns, inside, width, True, BLOCK_E, BLOCK_C, ACC)
+            if hub:
+                first = tl.load(first_segment + row)
+                last = first + (end - start + HUB_SIZE - 1) // HUB_SIZE
+                total = _gather(value, col, partial, first, last, columns, inside, width, False, BLOCK_E, BLOCK_C, ACC)
+        else:
+            total = _gather(value, col, x, start, end, columns, inside, width, True, BLOCK_E, BLOCK_C, ACC)
+        index = row * width + columns
+        if SKIP:
+            added = tl.load(skip + index, mask=inside, other=0.0).to(ACC)
+            if DROP:
+                added = tl.where(_keep(index, tl.load(seed), step, limit, PURPOSE), added * scale, 0.0)
+            total += added
+        if BIAS:
+            total += tl.load(bias + columns, mask=inside, other=0.0).to(ACC)
+        mean += _activated(total, ACT, SLOPE)
+    if STACKS > 1:
+        mean = mean * (1.0 / STACKS)
+    tl.store(out + row * (width // STACKS) + signal * group + lanes, mean.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _early_kernel(
+    x, propagated, v, w0, bias, w, seed, skip, state, after, rows, fan_in, width, group, step, limit, scale,
+    SLOPE: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr, ACT: tl.constexpr, PURPOSE: tl.constexpr,
+    KEEP_SKIP: tl.constexpr, KEEP_STATE: tl.constexpr, NEXT: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_I: tl.constexpr, BLOCK_C: tl.constexpr,
+):  # fmt: skip
+    r = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
+    i, c = tl.arange(0, BLOCK_I), tl.arange(0, BLOCK_C)
+    columns = tl.program_id(1) * group + c
+    rows_in, cols_in, wide_in = r < rows, c < group, i < fan_in
+    source = r[:, None] * fan_in + i[None, :]
+    source_in = rows_in[:, None] & wide_in[None, :]
+    matrix = i[:, None] * width + columns[None, :]
+    matrix_in = wide_in[:, None] & cols_in[None, :]
+    index = r[:, None] * width + columns[None, :]
+    index_in = rows_in[:, None] & cols_in[None, :]
+    kind = x.dtype.element_ty
+    total = tl.dot(
+        tl.load(x + source, mask=source_in, other=0.0), tl.load(v + matrix, mask=matrix_in, other=0.0),
+        input_precision=PRECISION,
+    )  # fmt: skip
     if BIAS:
-        total += tl.load(bias + columns, mask=inside, other=0.0).to(ACC)
-    if ACT == 1:
-        total = tl.where(total < 0, 0.0, total)
-    elif ACT == 2:
-        total = tl.where(total < 0, total * SLOPE, total)
-    elif ACT == 3:
-        total = tl.where(total < 0, SLOPE * (tl.exp(total) - 1.0), total)
-    elif ACT == 4:
-        total = 1.0 - 2.0 / (tl.exp(2.0 * total) + 1.0)
-    elif ACT == 5:
-        total = 1.0 / (1.0 + tl.exp(-total))
-    tl.store(out + index, total.to(out.dtype.element_ty), mask=inside)
+        shift = tl.load(bias + columns, mask=cols_in, other=0.0).to(tl.float32)[None, :]
+        if not DROP:
+            total += shift
+    if KEEP_SKIP:
+        tl.store(skip + index, total.to(kind), mask=index_in)
+    if DROP:
+        total = tl.where(_keep(index, tl.load(seed), step, limit, PURPOSE), total * scale, 0.0)
+        if BIAS:
+            total += shift
+    total = tl.dot(
+        tl.load(propagated + source, mask=source_in, other=0.0), tl.load(w0 + matrix, mask=matrix_in, other=0.0),
+        total, input_precision=PRECISION,
+    )  # fmt: skip
+    total = _activated(total, ACT, SLOPE)
+    if KEEP_STATE:
+        tl.store(state + index, total.to(kind), mask=index_in)
+    if NEXT:
+        square = tl.program_id(1) * group * group + c[:, None] * group + c[None, :]
+        weight = tl.load(w + square, mask=cols_in[:, None] & cols_in[None, :], other=0.0)
+        total = tl.where(cols_in[None, :], total, 0.0)  # an activation need not keep the padding at zero
+        tl.store(after + index, tl.dot(total.to(kind), weight, input_precision=PRECISION).to(kind), mask=index_in)
 
 
 @triton.jit
@@ -195,16 +264,18 @@ def _accumulator(dtype: torch.dtype) -> tuple[torch.dtype, Any]:
 def gcs(
     rowptr: Tensor, col: Tensor, value: Tensor, x: Tensor, skip: Tensor | None, bias: Tensor | None,
     act: str, slope: float, seed: Tensor | None = None, p: float = 0.0, step: int = 0, target: Tensor | None = None,
+    stacks: int = 1, group: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return ``act(A x + dropout(skip) + bias)``."""
+    """Return ``act(A x + dropout(skip) + bias)``, or of ``stacks`` neighbouring groups of columns the mean."""
     rows, width = rowptr.shape[0] - 1, x.shape[1]
-    out = torch.empty(rows, width, dtype=x.dtype, device=x.device) if target is None else target
+    group = width if group is None else group
+    out = torch.empty(rows, width // stacks, dtype=x.dtype, device=x.device) if target is None else target
     if out.numel() == 0:
         return out
     x = x.contiguous()
     skip = None if skip is None else skip.contiguous()
     dtype, acc = _accumulator(x.dtype)
-    block_e, block_c = _tile(width)
+    block_e, block_c = _tile(group)
     columns = triton.cdiv(width, block_c)
     hubs = _hubs(rowptr)
     partial = out
@@ -214,15 +285,53 @@ def gcs(
             value, col, x, partial, hubs.starts, hubs.ends, width,
             BLOCK_E=block_e, BLOCK_C=block_c, ACC=acc, num_warps=1,
         )  # fmt: skip
-    _rows_kernel[(rows, columns)](
+    _rows_kernel[(rows, width // (stacks * group) * triton.cdiv(group, block_c))](
         rowptr, col, value, x, partial, rowptr if hubs is None else hubs.first,
         out if skip is None else skip, out if bias is None else bias, rowptr if seed is None else seed, out,
-        width, step, threshold(p), 1.0 / (1.0 - p), SLOPE=float(slope),
+        width, group, step, threshold(p), 1.0 / (1.0 - p), STACKS=stacks, SLOPE=float(slope),
         HUBS=hubs is not None, HUB_SIZE=HUB, SKIP=skip is not None, BIAS=bias is not None,
         DROP=seed is not None and skip is not None, PURPOSE=DROPOUT, ACT=_ACTIVATIONS[act],
         BLOCK_E=block_e, BLOCK_C=block_c, ACC=acc, num_warps=1,
     )  # fmt: skip
     return out
+
+
+class EarlyStep(NamedTuple):
+    """What the first step leaves: X V (with the bias, if nothing is dropped), its state, and the state times W."""
+
+    skip: Tensor | None
+    state: Tensor | None
+    after: Tensor | None
+
+
+def early_step(
+    x: Tensor, propagated: Tensor, v: Tensor, w0: Tensor, bias: Tensor | None, w: Tensor | None,
+    act: str, slope: float, seed: Tensor | None, p: float, group: int, keep_skip: bool, keep_state: bool,
+) -> EarlyStep | None:  # fmt: skip
+    """Return the step ``act((L X) W0 + dropout(X V) + bias)`` and its product with the next W, in one pass.
+
+    Three products that each fit a tile follow one another in registers, so memory is read and written once. A float32
+    product is six products of the thirds of its factors on the tensor cores, which together are as exact as float32.
+    None where the shapes or the type do not fit; the caller then takes the steps one by one.
+    """
+    rows, fan_in = x.shape
+    width = v.shape[1]
+    if x.dtype not in (torch.float32, torch.bfloat16) or max(fan_in, group) > MOST_CHANNELS or rows == 0:
+        return None
+    new = [x.new_empty(rows, width) if wanted else None for wanted in (keep_skip, keep_state, w is not None)]
+    block_m = 128
+    _early_kernel[(triton.cdiv(rows, block_m), width // group)](
+        x.contiguous(), propagated, v.contiguous(), w0.contiguous(), x if bias is None else bias,
+        x if w is None else w.contiguous(), x if seed is None else seed,
+        *(x if tensor is None else tensor for tensor in new),
+        rows, fan_in, width, group, 0, threshold(p), 1.0 / (1.0 - p),
+        SLOPE=float(slope), BIAS=bias is not None, DROP=seed is not None, ACT=_ACTIVATIONS[act], PURPOSE=DROPOUT,
+        KEEP_SKIP=keep_skip, KEEP_STATE=keep_state, NEXT=w is not None,
+        PRECISION="bf16x6" if x.dtype == torch.float32 else "ieee",
+        BLOCK_M=block_m, BLOCK_I=max(16, triton.next_power_of_2(fan_in)),
+        BLOCK_C=max(16, triton.next_power_of_2(group)), num_warps=4,
+    )  # fmt: skip
+    return EarlyStep(*new)
 
 
 def sddmm(rowptr: Tensor, col: Tensor, a: Tensor, b: Tensor) -> Tensor:

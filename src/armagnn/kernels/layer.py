@@ -15,8 +15,8 @@ from torch import Tensor
 
 from armagnn.kernels.ops import backend, gradient_of_activation
 
-CHUNK = 1 << 17
-"""Rows that are multiplied at a time where the product replaces its input."""
+CHUNK = 1 << 14
+"""The fewest rows that are multiplied at a time where the product replaces its input; an eighth of many rows."""
 
 Matrix = tuple[Any, ...]
 
@@ -65,50 +65,88 @@ class _Run:
         wide = h.view(self.nodes, self.batch * h.shape[1])
         return self.kernels.gcs(rowptr, col, value, wide, None, None, "none", 0.0).view(h.shape)  # type: ignore[no-any-return]
 
-    def step(self, t: int, h: Tensor, skip: Tensor, bias: Tensor | None, seed: Tensor | None, last: bool) -> Tensor:
-        """Return σ(L h + dropout(skip) + bias); the last step may write over its skip connection."""
+    def step(
+        self, t: int, h: Tensor, skip: Tensor, bias: Tensor | None, seed: Tensor | None, reuse: bool, mean: bool = False
+    ) -> Tensor:
+        """Return σ(L h + dropout(skip) + bias), or its mean over the stacks; it may write over a skip it may reuse."""
         s, shape = self.settings, (self.nodes, self.batch * self.channels)
         bias = bias if bias is None or self.batch == 1 else bias.repeat(self.batch)
         skip = skip.view(shape)
-        out = skip if last and self.kernels.IN_PLACE else None
-        done: Tensor = self.kernels.gcs(*self.op[:3], h.view(shape), skip, bias, s.act, s.slope, seed, s.p, t, out)
-        return done.view(self.rows, self.channels)
+        arguments = (*self.op[:3], h.view(shape), skip, bias, s.act, s.slope, seed, s.p, t)
+        if mean:
+            out: Tensor = self.kernels.gcs(*arguments, stacks=s.stacks, group=s.width)
+            return out.view(self.rows, s.width)
+        out = self.kernels.gcs(*arguments, skip if reuse and self.kernels.IN_PLACE else None)
+        return out.view(self.rows, self.channels)
+
+    def early_step(
+        self, propagated: Tensor, w0: Tensor, w: Tensor | None, v: Tensor, own: Tensor | None, late: Tensor | None,
+        seed: Tensor | None, keep: bool,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
+        """Return X V (with the bias unless it comes late), σ((L X) W0 + dropout(X V) + bias), and that times W."""
+        s, bias = self.settings, own if late is None else late
+        again = s.steps > 1 and v.shape[0] == 1
+        ahead = None if s.steps == 1 or w is None else w[0]
+        fused = self.kernels.early_step(
+            self.x, propagated, v[0], w0, bias, ahead, s.act, s.slope, seed, s.p, s.width, again, keep or ahead is None
+        )
+        if fused is not None:
+            return fused  # type: ignore[no-any-return]
+        skip = self.product(v[0], own if late is None else None)
+        dropped = skip if seed is None else self.kernels.dropout(skip, seed, s.p, 0)
+        return skip, self.kernels.affine(propagated, w0, dropped, late, s.act, s.slope), None
 
     def stacked(self, h: Tensor) -> Tensor:
         """Return the stacks as an axis, shape (N * batch, K, F_out)."""
         return h.view(self.rows, self.settings.stacks, self.settings.width)
 
     def forward(
-        self, seed: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None
+        self, seed: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None, keep: bool
     ) -> tuple[Tensor, Tensor | None, list[Tensor]]:
-        """Return the mean of the stacks, L X if X was propagated first, and the states after each step."""
+        """Return the mean of the stacks, and if ``keep`` L X (if X was propagated first) and the states."""
         s = self.settings
         propagated: Tensor | None = None
+        skip: Tensor | None = None
+        ahead: Tensor | None = None  # the state times the next W, where a kernel has made it in passing
         states: list[Tensor] = []
         for t in range(s.steps):
-            if t == 0 or v.shape[0] > 1:
-                # the bias rides along with X V, unless dropout or a tied X(0) must not see it
-                with_skip = seed is None and s.init != "tied"
-                own = None if bias is None else bias[min(t, bias.shape[0] - 1)]
-                skip = self.product(v[min(t, v.shape[0] - 1)], own if with_skip else None)
-                late = None if with_skip else own
-            last = t == s.steps - 1
-            if t > 0:
-                assert w is not None
-                h = self.kernels.stack_matmul(self.stacked(states[-1]), w[min(t, w.shape[0]) - 1])
-                states.append(self.step(t, h, skip, late, seed, last))
-            elif s.early:
-                assert self.x is not None
-                propagated = self.propagate(self.x)
-                dropped = skip if seed is None else self.kernels.dropout(skip, seed, s.p, t)
-                states.append(self.kernels.affine(propagated, w0, dropped, late, s.act, s.slope))
-            elif s.init == "zero":
-                dropped = skip if seed is None else self.kernels.dropout(skip, seed, s.p, t)
-                states.append(self.kernels.finish(dropped, late, s.act, s.slope))
+            # the bias rides along with X V, unless dropout or a tied X(0) must not see it
+            own = None if bias is None else bias[min(t, bias.shape[0] - 1)]
+            late = own if seed is not None or s.init == "tied" else None
+            if t == 0 and s.early:
+                propagated = self.propagate(self.x)  # type: ignore[arg-type]
+                skip, state, ahead = self.early_step(propagated, w0, w, v, own, late, seed, keep)  # type: ignore[arg-type]
             else:
-                h = skip if s.init == "tied" else self.product(w0, None)  # type: ignore[arg-type]
-                states.append(self.step(t, h, skip, late, seed, last and s.init != "tied"))
-        return self.kernels.stack_mean(self.stacked(states[-1])), propagated, states
+                if skip is None or v.shape[0] > 1:
+                    skip = self.product(v[min(t, v.shape[0] - 1)], own if late is None else None)
+                if t == 0 and s.init == "zero":
+                    dropped = skip if seed is None else self.kernels.dropout(skip, seed, s.p, t)
+                    state = self.kernels.finish(dropped, late, s.act, s.slope)
+                else:
+                    if t > 0:
+                        h = ahead if ahead is not None else self._next(state, w, t)  # type: ignore[arg-type]
+                        ahead = None
+                    else:
+                        h = skip if s.init == "tied" else self.product(w0, None)  # type: ignore[arg-type]
+                    last = t == s.steps - 1
+                    if last and not keep and self._means():
+                        return self.step(t, h, skip, late, seed, False, mean=True), None, []
+                    state = self.step(t, h, skip, late, seed, last and h is not skip)
+            if keep:
+                states.append(state)
+        return self.kernels.stack_mean(self.stacked(state)), propagated, states
+
+    def _next(self, state: Tensor, w: Tensor, t: int) -> Tensor:
+        """Return the state times the W of step t."""
+        return self.kernels.stack_matmul(self.stacked(state), w[min(t, w.shape[0]) - 1])  # type: ignore[no-any-return]
+
+    def _means(self) -> bool:
+        """Return whether the last step should take the mean: it then gathers all stacks of a row, not block by block.
+
+        That saves two passes over the states, and costs the locality of blocks of columns where those fit a cache.
+        """
+        s = self.settings
+        return bool(self.kernels.MEAN and s.stacks > 1 and self.rows * s.width > self.kernels.CACHED)
 
     def backward(
         self, g: Tensor, seed: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None,
@@ -134,6 +172,7 @@ class _Run:
             # a spent buffer takes the gradient: the one that came down, or the state itself if nobody needs it again
             target = up if t < s.steps - 1 else (state if consume else torch.empty_like(state))
             pre = gradient_of_activation(up, state, s.act, s.slope, target).view(self.rows, self.channels)
+            up = target = pre.view(state.shape)  # lets go of what came down before memory peaks, at the next buffer
             through = pre if seed is None else self.kernels.dropout(pre, seed, s.p, t)
             if bias is not None and (not shared or seed is not None):
                 bias_grads.append(pre.sum(0))
@@ -189,7 +228,7 @@ class _Run:
         """Return ``h[:, k] @ weight[k]`` in the place of h."""
         if self.rows <= CHUNK:
             return self.kernels.stack_matmul(h, weight)  # type: ignore[no-any-return]
-        for piece in h.split(CHUNK):  # type: ignore[no-untyped-call]
+        for piece in h.split(max(CHUNK, -(-self.rows // 8))):  # type: ignore[no-untyped-call]
             piece.copy_(self.kernels.stack_matmul(piece, weight))
         return h
 
@@ -197,12 +236,12 @@ class _Run:
 class _Layer(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, settings: Settings, op: Matrix, sparse: Matrix | None, again: Any, seed: Tensor | None,
+        ctx: Any, keep: bool, settings: Settings, op: Matrix, sparse: Matrix | None, again: Any, seed: Tensor | None,
         x: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None,
     ) -> Tensor:  # fmt: skip
         run = _Run(settings, op, sparse, x, v)
-        out, propagated, states = run.forward(seed, w0, w, v, bias)
-        if any(ctx.needs_input_grad):
+        out, propagated, states = run.forward(seed, w0, w, v, bias, keep)
+        if keep:
             ctx.fixed = settings, op, sparse, again
             ctx.save_for_backward(seed, x, w0, w, v, bias, propagated, *states)
         return out
@@ -211,15 +250,15 @@ class _Layer(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
         settings, op, sparse, again = ctx.fixed
         seed, x, w0, w, v, bias, propagated, *states = ctx.saved_tensors
-        needs = ctx.needs_input_grad[5:]
+        needs = ctx.needs_input_grad[6:]
         if torch.is_grad_enabled():  # somebody wants to differentiate this again
             inputs = [tensor for tensor, need in zip((x, w0, w, v, bias), needs, strict=True) if need]
             found = iter(torch.autograd.grad(again(x, w0, w, v, bias, seed), inputs, g, create_graph=True))
-            return *(None,) * 5, *(next(found) if need else None for need in needs)
+            return *(None,) * 6, *(next(found) if need else None for need in needs)
         consume = not torch._C._autograd._get_current_graph_task_keep_graph()
         run = _Run(settings, op, sparse, x, v)
         gradients = run.backward(g, seed, w0, w, v, bias, propagated, states, needs[0], consume)
-        return *(None,) * 5, *gradients
+        return *(None,) * 6, *gradients
 
 
 def arma_layer(
@@ -240,7 +279,10 @@ def arma_layer(
         v: V, shape (1 or T, F_in, K * F_out).
         bias: shape (1 or T, K * F_out), or None.
     """
-    return _Layer.apply(settings, op, sparse, again, seed, x, w0, w, v, bias)  # type: ignore[no-any-return,no-untyped-call]
+    # within the Function itself, gradients always seem to be off
+    tensors = (x, w0, w, v, bias)
+    keep = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
+    return _Layer.apply(keep, settings, op, sparse, again, seed, *tensors)  # type: ignore[no-any-return,no-untyped-call]
 
 
 def usable(op: Matrix, sparse: Matrix | None) -> bool:

@@ -15,6 +15,9 @@ from armagnn.kernels.random import keep_mask
 IN_PLACE = False
 """Whether `gcs` may write over its skip connection."""
 
+MEAN = False
+"""Whether `gcs` can take the mean over the stacks in passing."""
+
 SLICE = 1 << 22
 """Numbers of an (edges × features) product that may exist at a time."""
 
@@ -86,6 +89,11 @@ def affine(a: Tensor, weight: Tensor, skip: Tensor | None, bias: Tensor | None, 
         out = torch.addmm(skip, a, weight)
         return activate(out if bias is None else out.add_(bias), act, slope)
     return activate(a @ weight if bias is None else torch.addmm(bias, a, weight), act, slope)
+
+
+def early_step(*_: object) -> None:
+    """Return None: there is no fused first step, the caller takes it product by product."""
+    return
 
 
 def finish(skip: Tensor, bias: Tensor | None, act: str, slope: float) -> Tensor:

@@ -1,8 +1,10 @@
-"""The command line: ``armagnn train | predict | show | bench``."""
+"""The command line: ``armagnn train | predict | show | bench | data | results``."""
 
 from armagnn.cli.app import app
 from armagnn.cli.bench import bench
+from armagnn.cli.data import app as data
 from armagnn.cli.predict import predict
+from armagnn.cli.results import results
 from armagnn.cli.show import show
 from armagnn.cli.train import train
 
@@ -10,6 +12,8 @@ app.command()(train)
 app.command()(predict)
 app.command()(show)
 app.command()(bench)
+app.add_typer(data, name="data")
+app.add_typer(results, name="results")
 
 
 def main() -> None:

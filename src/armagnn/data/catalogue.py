@@ -1,81 +1,100 @@
-"""The datasets known by name: where their files are and which bytes they must be."""
+"""Datasets by name: from the package, from a folder, or from the user's own catalogue."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from importlib import resources
-from pathlib import Path
 
 from armagnn.data.dataset import NodeDataset
+from armagnn.data.entries import CATALOGUE, Entry
+from armagnn.data.graphs import GraphsDataset
+from armagnn.data.graphs_file import parse_graphs_file, read_graphs_file
+from armagnn.data.multilabel_file import parse_multilabel_file
 from armagnn.data.node_file import parse_node_file, read_node_file
-from armagnn.errors import DataError, UnknownNameError
+from armagnn.data.registry import read_registry
+from armagnn.data.store import folders, locate
+from armagnn.errors import DataError, ParameterError, UnknownNameError
 
-DATA_VARIABLE = "ARMAGNN_DATA"
-SHARED_FOLDER = Path("..", "shared", "data")  # beside a checkout, relative to the current directory
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One dataset: its file, the SHA-256 of it, where it is from, and whether the package carries it."""
-
-    file: str
-    sha256: str
-    source: str
-    embedded: bool = False
+SPLITS = ("public", "random")
 
 
-_PLANETOID = "citation network of tkipf/gcn (MIT), split of Yang et al."
-
-CATALOGUE: dict[str, Entry] = {
-    "cora": Entry(
-        "cora.npz",
-        "4aa9fd9e3e37dffd4a747b1f8d9c5673f1efc0fa33094e483c5cb0ca7102446d",
-        _PLANETOID,
-        embedded=True,
-    ),
-    "citeseer": Entry("citeseer.npz", "5e651e1e66b8908ed64b33cdc15abdf8655936e339687177624e3709eed64b3d", _PLANETOID),
-    "pubmed": Entry("pubmed.npz", "8fb640f334e4aba28dbbf632b4c97c59d9e8b058cf77563665b3aaa293dc0924", _PLANETOID),
-}
+def all_entries() -> dict[str, Entry]:
+    """Every dataset that has a name here: those that armagnn knows, then those that the user added."""
+    known = dict(CATALOGUE)
+    for folder in folders():
+        for name, row in read_registry(folder).items():
+            known.setdefault(name, row.entry(name))
+    return known
 
 
-def load(name: str | os.PathLike[str]) -> NodeDataset:
-    """Load a dataset by its name in the catalogue, or from your own file by a path that ends in ``.npz``.
+def find_entry(name: str) -> Entry:
+    """The entry of a name, or an error that carries the nearest known one."""
+    if name in CATALOGUE:
+        return CATALOGUE[name]
+    known = all_entries()
+    if name not in known:
+        raise UnknownNameError("dataset", name, known)
+    return known[name]
+
+
+def load(name: str | os.PathLike[str], *, split: str = "public", seed: int | None = None) -> NodeDataset:
+    """Load a dataset of nodes by its name in the catalogue, or from your own file by a path that ends in ``.npz``.
 
     Cora travels inside the package. The files of the others are looked for in the folder that the environment
-    variable ``ARMAGNN_DATA`` names, then in ``../shared/data``. A file of the catalogue must have the SHA-256
-    that is written there; your own file is checked for everything else (see :func:`read_node_file`).
+    variable ``ARMAGNN_DATA`` names, then in the user's data folder, then in ``../shared/data``. A file of the
+    catalogue must have the SHA-256 that is written there; your own file is checked for everything else (see
+    :func:`read_node_file`). ``split="random"`` draws another split with `seed` (0 if not given), of the sizes of the
+    public one: see :meth:`NodeDataset.with_random_split`.
 
     Example:
         >>> from armagnn.data import load
         >>> load("cora")
         NodeDataset('cora', nodes=2708, edges=10556, features=1433, classes=7, split=140/500/1000)
+        >>> load("cora", split="random", seed=3).train_idx[:5]
+        tensor([26, 29, 41, 65, 66])
     """
+    if split not in SPLITS:
+        raise UnknownNameError("split", split, SPLITS)
+    if split == "public" and seed is not None:
+        raise ParameterError(f"seed={seed} draws a random split: pass split='random' as well.")
     name = os.fspath(name)
     if name.endswith(".npz"):
-        return read_node_file(name)
-    if name not in CATALOGUE:
-        raise UnknownNameError("dataset", name, CATALOGUE)
-    entry = CATALOGUE[name]
-    content, source = _content(name, entry)
-    return parse_node_file(content, name=name, source=source, sha256=entry.sha256)
+        data: NodeDataset | GraphsDataset = read_node_file(name)
+    else:
+        data = load_any(name)
+    if not isinstance(data, NodeDataset):
+        raise DataError(f"{name!r} is a set of graphs, not a graph of labelled nodes: use load_graphs({name!r}).")
+    return data.with_random_split(seed or 0) if split == "random" else data
 
 
-def _content(name: str, entry: Entry) -> tuple[bytes, str]:
-    if entry.embedded:
-        return resources.files("armagnn.data").joinpath("embedded", entry.file).read_bytes(), f"embedded {entry.file}"
-    folders = [SHARED_FOLDER]
-    if os.environ.get(DATA_VARIABLE):
-        folders.insert(0, Path(os.environ[DATA_VARIABLE]))
-    for folder in folders:
-        path = folder / entry.file
-        if path.is_file():
-            try:
-                return path.read_bytes(), str(path)
-            except OSError as error:
-                raise DataError(f"{path}: cannot be read ({error.strerror}). Check its permissions.") from error
-    looked = ", ".join(str(folder) for folder in folders)
-    raise DataError(
-        f"The file {entry.file!r} of dataset {name!r} was not found in: {looked}. "
-        f"Set {DATA_VARIABLE} to the folder that holds it."
-    )
+def load_graphs(name: str | os.PathLike[str]) -> GraphsDataset:
+    """Load a set of graphs by its name in the catalogue (MUTAG travels inside the package), or from your ``.npz`` file.
+
+    Example:
+        >>> from armagnn.data import load_graphs
+        >>> load_graphs("mutag").num_graphs
+        188
+    """
+    name = os.fspath(name)
+    data = read_graphs_file(name) if name.endswith(".npz") else load_any(name)
+    if not isinstance(data, GraphsDataset):
+        raise DataError(f"{name!r} has labelled nodes, it is not a set of graphs: use load({name!r}).")
+    return data
+
+
+def load_any(name: str) -> NodeDataset | GraphsDataset:
+    """Load a dataset of the catalogue as whatever it is."""
+    entry = find_entry(name)
+    if entry.kind not in ("nodes", "multilabel", "graphs"):
+        raise DataError(f"{name!r} holds {entry.kind}, for which there is no loader yet; its file is {entry.file!r}.")
+    place = locate(entry, name)
+    return parse(entry, place.content(), name=name, source=place.source)
+
+
+def parse(entry: Entry, content: bytes, *, name: str, source: str) -> NodeDataset | GraphsDataset:
+    """Turn the bytes of a file into the dataset of its kind."""
+    if entry.kind == "multilabel":
+        # the parser itself says how much of the labels there is
+        return parse_multilabel_file(content, name=name, source=source, provenance=entry.title.partition(" (")[0])
+    if entry.kind == "graphs":
+        return parse_graphs_file(content, name=name, source=source, provenance=entry.title)
+    return parse_node_file(content, name=name, source=source, provenance=entry.title)

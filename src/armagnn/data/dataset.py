@@ -2,40 +2,57 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 
+from armagnn.data.rows import select_rows
+from armagnn.data.split import random_split
+from armagnn.errors import GraphError, ParameterError, UnknownNameError
 from armagnn.operators import CSR, GraphOperator
+from armagnn.operators.graph import Kind
+
+SPLITS: Final = ("train", "val", "test")
 
 
 # eq=False: comparing tensors gives tensors, so datasets are compared by `sha256`, not by ==.
 @dataclass(frozen=True, eq=False)
 class NodeDataset:
-    """One graph, X, labels y and the split of its nodes: what transductive node classification needs.
+    """One graph, X, labels y and the split of its nodes: what node classification needs.
+
+    Several graphs are one graph of several components; then `graph` tells them apart, and :meth:`part` takes the
+    graphs of one split for inductive learning.
 
     Attributes:
         name: the name it was loaded by (or the path of its file).
-        x: node features X, sparse (N, F), float32; the absolute values of each row sum to 1 (or the row is
-            zero).
+        x: node features X, (N, F), float32. Sparse, the absolute values of each row summing to 1 (or the row is
+            zero), or dense, as the file's kind has it.
         edge_index: (2, E) int64, source and target of every directed edge.
-        y: (N,) int64 labels 0 .. C-1, or -1 for a node without a label.
+        y: (N,) int64 labels 0 .. C-1, or -1 for a node without a label; or, where a node may have many labels,
+            (N, C) float32 of 0 and 1, zero for a node whose labels are unknown.
         train_idx: ids of the labelled nodes to learn from.
         val_idx: ids of the labelled nodes to choose on.
         test_idx: ids of the labelled nodes to report on.
         num_classes: C.
-        sha256: checksum of the file; two datasets with one checksum are the same.
+        sha256: checksum of the file (and of what was done to it by :meth:`part` or :meth:`with_random_split`); two
+            datasets with one checksum are the same.
+        graph: (N,) int64, the graph 0 .. G-1 of each node, where there are several.
+        provenance: what to call the data in results, e.g. ``PPI (rebuilt: 98.75 % of node labels)``.
 
     Example:
         >>> from armagnn.data import load
         >>> cora = load("cora")
         >>> cora.num_nodes, cora.num_features, cora.num_classes
         (2708, 1433, 7)
+        >>> cora.with_random_split(seed=3)
+        NodeDataset('cora, random split 3', nodes=2708, edges=10556, features=1433, classes=7, split=140/500/1000)
     """
 
     name: str
-    x: CSR
+    x: Tensor | CSR
     edge_index: Tensor
     y: Tensor
     train_idx: Tensor
@@ -43,6 +60,8 @@ class NodeDataset:
     test_idx: Tensor
     num_classes: int
     sha256: str
+    graph: Tensor | None = None
+    provenance: str = ""
 
     @property
     def num_nodes(self) -> int:
@@ -54,9 +73,79 @@ class NodeDataset:
         """F."""
         return int(self.x.shape[1])
 
-    def operator(self) -> GraphOperator:
-        """D^-1/2 A D^-1/2 of the graph, on the device of the dataset."""
-        return GraphOperator.from_edge_index(self.edge_index, num_nodes=self.num_nodes, kind="arma")
+    @property
+    def num_graphs(self) -> int:
+        """G; 1 where the dataset does not tell graphs apart."""
+        return 1 if self.graph is None else int(self.graph.max()) + 1
+
+    @property
+    def multilabel(self) -> bool:
+        """May a node have many labels (y is (N, C), 0 or 1) rather than one (y is (N,))?"""
+        return self.y.dim() == 2
+
+    def operator(self, kind: Kind = "arma", **options: Any) -> GraphOperator:
+        """The graph as an operator on the device of the dataset, D^-1/2 A D^-1/2 by default.
+
+        The options are those of :meth:`GraphOperator.from_edge_index`.
+
+        Example:
+            >>> from armagnn.data import load
+            >>> load("cora").operator("gcn", gamma=0.5)
+            GraphOperator('gcn', 2708 nodes, nnz=13264, float32, symmetric)
+        """
+        return GraphOperator.from_edge_index(self.edge_index, num_nodes=self.num_nodes, kind=kind, **options)
+
+    def idx(self, split: str) -> Tensor:
+        """The ids of the labelled nodes of ``"train"``, ``"val"`` or ``"test"``."""
+        if split not in SPLITS:
+            raise UnknownNameError("split", split, SPLITS)
+        ids: Tensor = getattr(self, f"{split}_idx")
+        return ids
+
+    def part(self, split: str) -> NodeDataset:
+        """The graphs that hold nodes of ``"train"``, ``"val"`` or ``"test"``, with all their nodes, renumbered.
+
+        A training step on ``part("train")`` neither sees nor pays for the graphs of validation and test. Nodes keep
+        their order; the ids of the other splits that lie in these graphs are kept, too (none do in PPI).
+        """
+        ids = self.idx(split)
+        if self.graph is None:
+            raise GraphError(f"{self.name} is one graph: part({split!r}) needs a dataset of several graphs, as PPI is.")
+        wanted = torch.zeros(self.num_graphs, dtype=torch.bool, device=ids.device)
+        wanted[self.graph[ids]] = True
+        inside = wanted[self.graph]
+        nodes = inside.nonzero().squeeze(1)
+        number = inside.cumsum(0) - 1
+        graph_number = wanted.cumsum(0) - 1
+        edges = self.edge_index[:, inside[self.edge_index[0]]]
+        moved: dict[str, Any] = {f"{name}_idx": number[old[inside[old]]] for name in SPLITS for old in [self.idx(name)]}
+        return replace(
+            self,
+            name=f"{self.name}, {split}",
+            x=select_rows(self.x, nodes),
+            edge_index=number[edges],
+            y=self.y[nodes],
+            graph=graph_number[self.graph[nodes]],
+            sha256=self._derived(f"part {split}"),
+            **moved,
+        )
+
+    def with_random_split(self, seed: int, *, per_class: int = 20, val: int = 500, test: int = 1000) -> NodeDataset:
+        """The same graph with another split, drawn by `seed`; the defaults have the sizes of the public split.
+
+        See :func:`armagnn.data.split.random_split` for how it is drawn: a seed gives the same split everywhere.
+        """
+        if self.multilabel:
+            raise ParameterError(f"{self.name} has many labels per node: a split by classes needs one label per node.")
+        train_idx, val_idx, test_idx = random_split(self.y, seed, per_class=per_class, val=val, test=test)
+        return replace(
+            self,
+            name=f"{self.name}, random split {seed}",
+            train_idx=train_idx,
+            val_idx=val_idx,
+            test_idx=test_idx,
+            sha256=self._derived(f"random split {seed} {per_class} {val} {test}"),
+        )
 
     def to(self, device: torch.device | str) -> NodeDataset:
         """The same dataset with every tensor on `device`."""
@@ -68,11 +157,16 @@ class NodeDataset:
             train_idx=self.train_idx.to(device),
             val_idx=self.val_idx.to(device),
             test_idx=self.test_idx.to(device),
+            graph=None if self.graph is None else self.graph.to(device),
         )
 
+    def _derived(self, change: str) -> str:
+        return hashlib.sha256(f"{self.sha256} {change}".encode()).hexdigest()
+
     def __repr__(self) -> str:
+        graphs = "" if self.graph is None else f"graphs={self.num_graphs}, "
         return (
-            f"NodeDataset({self.name!r}, nodes={self.num_nodes}, edges={self.edge_index.shape[1]}, "
+            f"NodeDataset({self.name!r}, {graphs}nodes={self.num_nodes}, edges={self.edge_index.shape[1]}, "
             f"features={self.num_features}, classes={self.num_classes}, "
             f"split={len(self.train_idx)}/{len(self.val_idx)}/{len(self.test_idx)})"
         )

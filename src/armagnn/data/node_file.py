@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +9,15 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from armagnn.data.arrays import Arrays, read_arrays
+from armagnn.data import checks
+from armagnn.data.arrays import Arrays, check_digest, read_arrays, read_file
+from armagnn.data.checks import NO_LABEL
 from armagnn.data.dataset import NodeDataset
 from armagnn.errors import DataError
 from armagnn.operators import CSR
 
 ARRAYS = ("x_indptr", "x_indices", "x_data", "x_shape", "edge_index", "y", "train_idx", "val_idx", "test_idx")
 SPLITS = ("train_idx", "val_idx", "test_idx")
-NO_LABEL = -1
 MAX_FEATURES = 2**24  # a damaged x_shape must not ask for all the memory there is
 
 
@@ -31,29 +31,19 @@ def read_node_file(path: str | Path, *, sha256: str | None = None) -> NodeDatase
     Example:
         >>> dataset = read_node_file("citeseer.npz")  # doctest: +SKIP
     """
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}). Check the path.") from error
-    return parse_node_file(content, name=str(path), source=str(path), sha256=sha256)
+    return parse_node_file(read_file(path), name=str(path), source=str(path), sha256=sha256)
 
 
-def parse_node_file(content: bytes, *, name: str, source: str, sha256: str | None = None) -> NodeDataset:
+def parse_node_file(
+    content: bytes, *, name: str, source: str, sha256: str | None = None, provenance: str = ""
+) -> NodeDataset:
     """Turn the bytes of a file into a dataset called `name`; `source` is what errors call the file."""
-    digest = hashlib.sha256(content).hexdigest()
-    if sha256 is not None and digest != sha256:
-        raise DataError(
-            f"{source}: SHA-256 is {digest[:12]}..., not {sha256[:12]}...: the file is corrupt, truncated or "
-            "another release. Fetch it again."
-        )
+    digest = check_digest(content, source, sha256)
     arrays = read_arrays(content, ARRAYS, source)
     x = _features(arrays, source)
     num_nodes = int(x.shape[0])
-    edge_index = _integers(arrays, "edge_index", source, ndim=2)
-    if edge_index.shape[0] != 2:
-        raise DataError(f"{source}: edge_index has shape {edge_index.shape}; it must be (2, E).")
-    _within(edge_index, 0, num_nodes, "edge_index", source)
-    y, num_classes = _labels(arrays, num_nodes, source)
+    edge_index = checks.edges(arrays, num_nodes, source)
+    y, num_classes = checks.labels(arrays, num_nodes, source)
     splits = _splits(arrays, y, source)
     return NodeDataset(
         name=name,
@@ -65,50 +55,33 @@ def parse_node_file(content: bytes, *, name: str, source: str, sha256: str | Non
         test_idx=torch.from_numpy(splits["test_idx"]),
         num_classes=num_classes,
         sha256=digest,
+        provenance=provenance or name,
     )
 
 
-def _integers(arrays: Arrays, name: str, source: str, ndim: int = 1) -> NDArray[np.int64]:
-    array = arrays[name]
-    if array.dtype.kind not in "iu" or array.ndim != ndim:
-        raise DataError(
-            f"{source}: {name} is {array.dtype} of shape {array.shape}; it must be integers of {ndim} axes."
-        )
-    return array.astype(np.int64)
-
-
-def _within(ids: NDArray[np.int64], low: int, high: int, name: str, source: str) -> None:
-    if ids.size and (ids.min() < low or ids.max() >= high):
-        raise DataError(f"{source}: {name} holds {ids.min()} .. {ids.max()}; it must lie in {low} .. {high - 1}.")
-
-
 def _features(arrays: Arrays, source: str) -> sp.csr_array:
-    shape = _integers(arrays, "x_shape", source)
+    shape = checks.integers(arrays, "x_shape", source)
     if shape.shape != (2,) or shape.min() < 1 or shape[1] > MAX_FEATURES:
         raise DataError(
             f"{source}: x_shape is {shape.tolist()}; it must be (nodes, features), both at least 1, "
             f"with at most {MAX_FEATURES} features."
         )
     num_nodes, num_features = (int(size) for size in shape)
-    indptr = _integers(arrays, "x_indptr", source)
-    indices = _integers(arrays, "x_indices", source)  # int16 on disk: column arithmetic would overflow there
-    data = arrays["x_data"]
-    if data.dtype.kind not in "fiu" or data.shape != indices.shape:
+    indptr = checks.integers(arrays, "x_indptr", source)
+    indices = checks.integers(arrays, "x_indices", source)  # int16 on disk: column arithmetic would overflow there
+    data = checks.reals(arrays, "x_data", source)
+    if data.shape != indices.shape:
         raise DataError(
             f"{source}: x_data is {data.dtype} of shape {data.shape}; it must be {indices.size} reals, "
             "one for each of x_indices."
         )
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused as such
-        data = data.astype(np.float32)
-    if not np.isfinite(data).all():
-        raise DataError(f"{source}: x_data has NaN or infinite features. Replace or remove them.")
     ends = (int(indptr[0]), int(indptr[-1])) if indptr.size else None
     if indptr.shape != (num_nodes + 1,) or ends != (0, indices.size) or (np.diff(indptr) < 0).any():
         raise DataError(
             f"{source}: x_indptr does not describe {num_nodes} rows: it needs {num_nodes + 1} numbers that "
             f"rise from 0 to {indices.size}."
         )
-    _within(indices, 0, num_features, "x_indices", source)
+    checks.within(indices, 0, num_features, "x_indices", source)
     x = sp.csr_array((data, indices, indptr), shape=(num_nodes, num_features))
     x.sum_duplicates()
     return x
@@ -123,27 +96,13 @@ def _row_normalised(x: sp.csr_array) -> sp.csr_array:
     return sp.csr_array((value / total[row], x.indices, x.indptr), shape=x.shape)
 
 
-def _labels(arrays: Arrays, num_nodes: int, source: str) -> tuple[NDArray[np.int64], int]:
-    y = _integers(arrays, "y", source)
-    if y.shape != (num_nodes,):
-        raise DataError(f"{source}: y has {y.size} labels for {num_nodes} nodes; it must have one for each.")
-    _within(y, NO_LABEL, num_nodes, "y", source)
-    used = np.unique(y[y != NO_LABEL])
-    if used.size < 2 or used[-1] != used.size - 1:
-        raise DataError(
-            f"{source}: y uses the labels {used[:10].tolist()}; it must use all of 0 .. C-1 for C >= 2 "
-            f"classes ({NO_LABEL}: no label)."
-        )
-    return y, int(used.size)
-
-
 def _splits(arrays: Arrays, y: NDArray[np.int64], source: str) -> dict[str, NDArray[np.int64]]:
-    splits = {name: _integers(arrays, name, source) for name in SPLITS}
+    splits = {name: checks.integers(arrays, name, source) for name in SPLITS}
     owner = np.full(y.size, -1)
     for position, (name, ids) in enumerate(splits.items()):
         if ids.size == 0:
             raise DataError(f"{source}: {name} is empty; training, choosing and testing each need nodes.")
-        _within(ids, 0, y.size, name, source)
+        checks.within(ids, 0, y.size, name, source)
         if np.unique(ids).size != ids.size:
             raise DataError(f"{source}: {name} names a node twice.")
         taken = owner[ids]

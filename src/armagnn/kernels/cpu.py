@@ -8,6 +8,7 @@ Compiled code is cached on disk, so only the first call on a machine waits (a se
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from torch import Tensor
 from armagnn.kernels import reference, threads
 from armagnn.kernels.compiled import compiled
 from armagnn.kernels.gather import blocks, gather
-from armagnn.kernels.random import DROPOUT, MASK, MULTIPLIERS, ROUNDS, WEYL, threshold
+from armagnn.kernels.random import DROPOUT, MASK, MULTIPLIERS, ROUNDS, WEYL, threshold, thresholds
 
 Array = npt.NDArray[Any]
 
@@ -68,6 +69,30 @@ def _product_team(
         )
 
 
+@compiled()
+def _trial_products(
+    rowptr: Array, col: Array, values: Array, x: Array, skip: Array, bias: Array, has_skip: bool, relu: bool,
+    slope: Any, starts: Array, widths: Array, out: Array, columns: int, lo: int, hi: int,
+) -> None:  # fmt: skip
+    for r in range(lo, hi):  # the same product with the trial's values on the trial's columns
+        own = starts + r * columns
+        _product_rows(
+            rowptr, col, values[r], x, skip, bias, has_skip, relu, slope, own, widths, out, 0, rowptr.size - 1
+        )
+
+
+@compiled(parallel=True)
+def _trial_products_team(
+    bounds: Array, rowptr: Array, col: Array, values: Array, x: Array, skip: Array, bias: Array, has_skip: bool,
+    relu: bool, slope: Any, starts: Array, widths: Array, out: Array, columns: int,
+) -> None:  # fmt: skip
+    for t in prange(bounds.size - 1):
+        _trial_products(
+            rowptr, col, values, x, skip, bias, has_skip, relu, slope, starts, widths, out, columns,
+            bounds[t], bounds[t + 1],
+        )  # fmt: skip
+
+
 @compiled(fastmath={"reassoc", "contract"})
 def _sddmm_rows(rowptr: Array, col: Array, a: Array, b: Array, out: Array, lo: int, hi: int) -> None:
     for i in range(lo, hi):
@@ -87,10 +112,8 @@ def _sddmm_team(bounds: Array, rowptr: Array, col: Array, a: Array, b: Array, ou
 
 
 @compiled()
-def _philox(
-    first: int, count: int, key0: int, key1: int, step: int, purpose: int, w0: Array, w1: Array, w2: Array, w3: Array
-) -> None:
-    # One loop over blocks, its four words to four arrays: the form that the compiler turns into vector code.
+def _philox(first: int, count: int, key0: int, key1: int, step: int, purpose: int, words: Array) -> None:
+    # One loop over blocks whose four words lie side by side: the compiler turns it into vector code.
     mask, half = np.uint64(MASK), np.uint64(32)
     m0, m1 = np.uint64(MULTIPLIERS[0]), np.uint64(MULTIPLIERS[1])
     y0, y1 = np.uint64(WEYL[0]), np.uint64(WEYL[1])
@@ -102,22 +125,27 @@ def _philox(
             p0, p1 = c0 * m0, c2 * m1
             c0, c1, c2, c3 = (p1 >> half) ^ c1 ^ k0, p1 & mask, (p0 >> half) ^ c3 ^ k1, p0 & mask
             k0, k1 = (k0 + y0) & mask, (k1 + y1) & mask
-        w0[b], w1[b], w2[b], w3[b] = np.uint32(c0), np.uint32(c1), np.uint32(c2), np.uint32(c3)
+        words[4 * b], words[4 * b + 1] = np.uint32(c0), np.uint32(c1)
+        words[4 * b + 2], words[4 * b + 3] = np.uint32(c2), np.uint32(c3)
+
+
+@compiled(inline="always")
+def _mask(x: Array, out: Array, words: Array, limit: Any, scale: Any) -> None:
+    zero = x.dtype.type(0)
+    for i in range(x.size):  # slices from zero on: an index that may be negative would not become vector code
+        out[i] = x[i] * scale if words[i] >= limit else zero
 
 
 @compiled()
 def _dropout_blocks(
     x: Array, out: Array, key0: int, key1: int, step: int, purpose: int, limit: Any, scale: Any, lo: int, hi: int
 ) -> None:
-    words = np.empty((4, 256), np.uint32)
-    limit, zero = np.uint32(limit), x.dtype.type(0)
+    words = np.empty(1024, np.uint32)
+    limit = np.uint32(limit)
     for first in range(lo, hi, 256):
         count = min(256, hi - first)
-        _philox(first, count, key0, key1, step, purpose, words[0], words[1], words[2], words[3])
-        for b in range(count):
-            base = 4 * (first + b)
-            for lane in range(min(4, x.size - base)):
-                out[base + lane] = x[base + lane] * scale if words[lane, b] >= limit else zero
+        _philox(first, count, key0, key1, step, purpose, words)
+        _mask(x[4 * first : 4 * (first + count)], out[4 * first : 4 * (first + count)], words, limit, scale)
 
 
 @compiled(parallel=True)
@@ -126,6 +154,66 @@ def _dropout_team(
 ) -> None:
     for t in prange(bounds.size - 1):
         _dropout_blocks(x, out, key0, key1, step, purpose, limit, scale, bounds[t], bounds[t + 1])
+
+
+@compiled()
+def _trial_dropout(
+    x: Array, out: Array, seed: Array, limit: Array, scale: Array, step: int, purpose: int, lo: int, hi: int
+) -> None:
+    # trial r of (M, R, C): entry (m, c) has index m * C + c, as if the trial were alone
+    rows, trials, columns = x.shape
+    flat, target = x.reshape(-1), out.reshape(-1)
+    words = np.empty(1024, np.uint32)
+    size = rows * columns
+    for r in range(lo, hi):
+        key0, key1 = np.int64(seed[r]) & MASK, (np.int64(seed[r]) >> 32) & MASK
+        least, factor = np.uint32(limit[r]), scale[r]
+        m, c = 0, 0
+        for first in range(0, (size + 3) // 4, 256):
+            count = min(256, (size + 3) // 4 - first)
+            _philox(first, count, key0, key1, step, purpose, words)
+            left, done = min(4 * count, size - 4 * first), 0
+            while done < left:  # whole rows, or what is left of one
+                run = min(columns - c, left - done)
+                at = (m * trials + r) * columns + c
+                _mask(flat[at : at + run], target[at : at + run], words[done : done + run], least, factor)
+                done, c = done + run, c + run
+                if c == columns:
+                    m, c = m + 1, 0
+
+
+@compiled(parallel=True)
+def _trial_dropout_team(
+    bounds: Array, x: Array, out: Array, seed: Array, limit: Array, scale: Array, step: int, purpose: int
+) -> None:
+    for t in prange(bounds.size - 1):
+        _trial_dropout(x, out, seed, limit, scale, step, purpose, bounds[t], bounds[t + 1])
+
+
+@compiled()
+def _adam_trials(
+    param: Array, grad: Array, mean: Array, square: Array, size: Array, decay: Array, root: Any, beta1: Any,
+    beta2: Any, epsilon: Any, one: Any, lo: int, hi: int,
+) -> None:  # fmt: skip
+    trials = size.size
+    for row in range(lo, hi):
+        step, weight = size[row % trials], decay[row % trials]
+        p, q, means, squares = param[row], grad[row], mean[row], square[row]
+        for c in range(p.size):
+            g = q[c] + weight * p[c]
+            m = beta1 * means[c] + (one - beta1) * g
+            s = beta2 * squares[c] + (one - beta2) * g * g
+            means[c], squares[c] = m, s
+            p[c] -= step * m / (np.sqrt(s) / root + epsilon)
+
+
+@compiled(parallel=True)
+def _adam_team(
+    bounds: Array, param: Array, grad: Array, mean: Array, square: Array, size: Array, decay: Array, root: Any,
+    beta1: Any, beta2: Any, epsilon: Any, one: Any,
+) -> None:  # fmt: skip
+    for t in prange(bounds.size - 1):
+        _adam_trials(param, grad, mean, square, size, decay, root, beta1, beta2, epsilon, one, bounds[t], bounds[t + 1])
 
 
 @compiled()
@@ -191,18 +279,26 @@ def gcs(
         skip = dropout(skip, seed, p, step)
     out = torch.empty(rowptr.numel() - 1, x.shape[1], dtype=work)
     if out.numel():
-        starts, widths = _blocks(x.shape[1])
+        trials = value.shape[0] if value.dim() == 2 else 1
+        starts, widths = _blocks(x.shape[1] // trials)
         array = out.numpy()
         nothing = np.zeros((1, x.shape[1]), dtype=array.dtype)
+        values = _numpy(value, work).reshape(trials, -1)
         arguments = (
-            _numpy(rowptr), _numpy(col), _numpy(value, work),
+            _numpy(rowptr), _numpy(col), values[0],
             _numpy(x) if x.dtype == torch.bfloat16 else _numpy(x, work),
             nothing if skip is None else _numpy(skip, work),
             nothing[0] if bias is None else _numpy(bias, work),
             skip is not None, act == "relu", array.dtype.type(slope if act == "leaky_relu" else 1.0),
             starts, widths, array,
         )  # fmt: skip
-        threads.run(_product_rows, _product_team, arguments, _row_bounds(arguments[0], x.shape[1]))
+        if trials == 1:
+            threads.run(_product_rows, _product_team, arguments, _row_bounds(arguments[0], x.shape[1]))
+        else:
+            chunks = min(trials, threads.num_chunks(value.numel() * (x.shape[1] // trials), MIN_PRODUCTS))
+            shares = [trials * k // chunks for k in range(chunks + 1)]
+            arguments = (*arguments[:2], values, *arguments[3:], x.shape[1] // trials)
+            threads.run(_trial_products, _trial_products_team, arguments, shares)
     out = out if act in _FUSED else reference.activate(out, act, slope)
     return out if x.dtype == work else out.to(x.dtype)
 
@@ -230,6 +326,36 @@ def dropout(x: Tensor, seed: Tensor, p: float, step: int) -> Tensor:
     bounds = [count * k // chunks for k in range(chunks + 1)]
     threads.run(_dropout_blocks, _dropout_team, (flat, target, *fixed), bounds)
     return out.to(x.dtype)
+
+
+def dropout_trials(x: Tensor, seed: Tensor, p: Tensor, step: int) -> Tensor:
+    """Return x of shape (M, R, C) with entries of trial r zeroed with probability ``p[r]``."""
+    work = _accumulator(x.dtype)
+    array = _numpy(x, work)
+    out = torch.empty(x.shape, dtype=work)
+    limit, scale = thresholds(p).numpy(), (1.0 / (1.0 - p)).to(work).numpy()
+    chunks = min(x.shape[1], threads.num_chunks(x.numel(), MIN_PRODUCTS // 16))
+    bounds = [x.shape[1] * k // max(chunks, 1) for k in range(chunks + 1)]
+    if out.numel():
+        arguments = (array, out.numpy(), _numpy(seed), limit, scale, step, DROPOUT)
+        threads.run(_trial_dropout, _trial_dropout_team, arguments, bounds)
+    return out.to(x.dtype)
+
+
+def adam(
+    param: Tensor, grad: Tensor, mean: Tensor, square: Tensor, lr: Tensor, decay: Tensor, step: Tensor, axis: int = 0
+) -> None:
+    """Take one step of Adam in place, in one pass, with a rate lr and a weight decay (R) for every trial on an axis."""
+    kind: Any = _numpy(param).dtype.type
+    count, rows = float(step), math.prod(param.shape[: axis + 1])
+    arrays = tuple(tensor.view(rows, -1).numpy() for tensor in (param, grad.contiguous(), mean, square))
+    fixed = (
+        _numpy((lr / (1 - reference.BETA1**count)).to(param.dtype)), _numpy(decay.to(param.dtype)),
+        kind((1 - reference.BETA2**count) ** 0.5), kind(reference.BETA1), kind(reference.BETA2),
+        kind(reference.EPSILON), kind(1),
+    )  # fmt: skip
+    chunks = threads.num_chunks(param.numel(), MIN_PRODUCTS // 4)
+    threads.run(_adam_trials, _adam_team, (*arrays, *fixed), [rows * k // chunks for k in range(chunks + 1)])
 
 
 IN_PLACE = False  # blocks of columns overlap: the second would read what the first has written

@@ -19,11 +19,11 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from armagnn.kernels import reference
-from armagnn.kernels.random import DROPOUT, threshold
+from armagnn.kernels.random import DROPOUT, threshold, thresholds
 
 sort_coo, transpose = reference.sort_coo, reference.transpose  # integer sorts: torch's are as good as any
 affine, finish, stack_matmul = reference.affine, reference.finish, reference.stack_matmul
-stack_mean = reference.stack_mean
+stack_mean, adam = reference.stack_mean, reference.adam
 
 IN_PLACE = True
 """`gcs` may write over its skip connection: every entry is read and written by one program alone."""
@@ -96,11 +96,15 @@ def _gather(
 
 @triton.jit
 def _segments_kernel(
-    value, col, x, partial, starts, ends, width, BLOCK_E: tl.constexpr, BLOCK_C: tl.constexpr, ACC: tl.constexpr
-):
+    value, col, x, partial, starts, ends, width, group, stride,
+    BLOCK_E: tl.constexpr, BLOCK_C: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
     segment = tl.program_id(0).to(tl.int64)
-    columns = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
-    inside = columns < width
+    tiles = tl.cdiv(group, BLOCK_C)
+    member = tl.program_id(1) // tiles
+    lanes = tl.program_id(1) % tiles * BLOCK_C + tl.arange(0, BLOCK_C)
+    columns, inside = member * group + lanes, lanes < group
+    value += member.to(tl.int64) * stride
     start, end = tl.load(starts + segment), tl.load(ends + segment)
     total = _gather(value, col, x, start, end, columns, inside, width, True, BLOCK_E, BLOCK_C, ACC)
     tl.store(partial + segment * width + columns, total, mask=inside)
@@ -108,18 +112,21 @@ def _segments_kernel(
 
 @triton.jit
 def _rows_kernel(
-    rowptr, col, value, x, partial, first_segment, skip, bias, seed, out, width, group, step, limit, scale,
+    rowptr, col, value, x, partial, first_segment, skip, bias, seed, out, width, group, stride,
+    step, limit, scale, scale_rest,
     STACKS: tl.constexpr, SLOPE: tl.constexpr, HUBS: tl.constexpr, HUB_SIZE: tl.constexpr, SKIP: tl.constexpr,
     BIAS: tl.constexpr, DROP: tl.constexpr, PURPOSE: tl.constexpr, ACT: tl.constexpr,
     BLOCK_E: tl.constexpr, BLOCK_C: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    # a row is width = signals * STACKS * group numbers, and the output the mean of its STACKS: signals * group numbers
+    # A row is width = signals * STACKS * group numbers, and the output the mean of its STACKS: signals * group numbers.
+    # Signals are signals of a batch, or trials, each of which may have values of its own (stride > 0).
     row = tl.program_id(0).to(tl.int64)
     tiles = tl.cdiv(group, BLOCK_C)
     signal = tl.program_id(1) // tiles
     lanes = tl.program_id(1) % tiles * BLOCK_C + tl.arange(0, BLOCK_C)
     inside = lanes < group
     start, end = tl.load(rowptr + row), tl.load(rowptr + row + 1)
+    value += signal.to(tl.int64) * stride
     mean = tl.zeros((BLOCK_C,), dtype=ACC)
     for stack in tl.static_range(STACKS):
         columns = (signal * STACKS + stack) * group + lanes
@@ -137,7 +144,8 @@ def _rows_kernel(
         if SKIP:
             added = tl.load(skip + index, mask=inside, other=0.0).to(ACC)
             if DROP:
-                added = tl.where(_keep(index, tl.load(seed), step, limit, PURPOSE), added * scale, 0.0)
+                factor = scale.to(ACC) + scale_rest.to(ACC)
+                added = tl.where(_keep(index, tl.load(seed), step, limit, PURPOSE), added * factor, 0.0)
             total += added
         if BIAS:
             total += tl.load(bias + columns, mask=inside, other=0.0).to(ACC)
@@ -210,13 +218,31 @@ def _sddmm_kernel(row, col, a, b, out, count, width, BLOCK_E: tl.constexpr, BLOC
 
 @triton.jit
 def _dropout_kernel(
-    x, seed, out, count, step, limit, scale, PURPOSE: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexpr
-):
+    x, seed, out, count, step, limit, scale, scale_rest,
+    PURPOSE: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
     index = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = index < count
     number = tl.load(x + index, mask=inside, other=0.0).to(ACC)
-    kept = tl.where(_keep(index, tl.load(seed), step, limit, PURPOSE), number * scale, 0.0)
+    factor = scale.to(ACC) + scale_rest.to(ACC)
+    kept = tl.where(_keep(index, tl.load(seed), step, limit, PURPOSE), number * factor, 0.0)
     tl.store(out + index, kept.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _trial_dropout_kernel(
+    x, seed, limit, scale, out, columns, trials, size, step,
+    PURPOSE: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    # trial r of (M, R, C): entry (m, c) has index m * C + c, as if the trial were alone
+    trial = tl.program_id(1).to(tl.int64)
+    index = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = index < size
+    place = (index // columns * trials + trial) * columns + index % columns
+    number = tl.load(x + place, mask=inside, other=0.0).to(ACC)
+    keep = _keep(index, tl.load(seed + trial), step, tl.load(limit + trial), PURPOSE)
+    kept = tl.where(keep, number * tl.load(scale + trial).to(ACC), 0.0)
+    tl.store(out + place, kept.to(out.dtype.element_ty), mask=inside)
 
 
 class _Hubs(NamedTuple):
@@ -257,6 +283,13 @@ def _tile(width: int) -> tuple[int, int]:
     return max(8, min(64, 512 // block_c)), block_c
 
 
+def _scale(p: float) -> tuple[float, float]:
+    """Return 1 / (1 - p) as the sum of two float32 numbers: Triton takes a Python float as one, also beside float64."""
+    whole = 1.0 / (1.0 - p)
+    first = torch.tensor(whole, dtype=torch.float32).item()
+    return first, whole - first
+
+
 def _accumulator(dtype: torch.dtype) -> tuple[torch.dtype, Any]:
     return (torch.float64, tl.float64) if dtype == torch.float64 else (torch.float32, tl.float32)
 
@@ -268,7 +301,9 @@ def gcs(
 ) -> Tensor:  # fmt: skip
     """Return ``act(A x + dropout(skip) + bias)``, or of ``stacks`` neighbouring groups of columns the mean."""
     rows, width = rowptr.shape[0] - 1, x.shape[1]
-    group = width if group is None else group
+    trials, stride = value.shape if value.dim() == 2 else (1, 0)
+    group = width // trials if group is None else group
+    value = value.contiguous()
     out = torch.empty(rows, width // stacks, dtype=x.dtype, device=x.device) if target is None else target
     if out.numel() == 0:
         return out
@@ -276,19 +311,19 @@ def gcs(
     skip = None if skip is None else skip.contiguous()
     dtype, acc = _accumulator(x.dtype)
     block_e, block_c = _tile(group)
-    columns = triton.cdiv(width, block_c)
+    columns = width // group * triton.cdiv(group, block_c)
     hubs = _hubs(rowptr)
     partial = out
     if hubs is not None:
         partial = torch.empty(hubs.starts.shape[0], width, dtype=dtype, device=x.device)
         _segments_kernel[(hubs.starts.shape[0], columns)](
-            value, col, x, partial, hubs.starts, hubs.ends, width,
+            value, col, x, partial, hubs.starts, hubs.ends, width, group, stride,
             BLOCK_E=block_e, BLOCK_C=block_c, ACC=acc, num_warps=1,
         )  # fmt: skip
-    _rows_kernel[(rows, width // (stacks * group) * triton.cdiv(group, block_c))](
+    _rows_kernel[(rows, columns // stacks)](
         rowptr, col, value, x, partial, rowptr if hubs is None else hubs.first,
         out if skip is None else skip, out if bias is None else bias, rowptr if seed is None else seed, out,
-        width, group, step, threshold(p), 1.0 / (1.0 - p), STACKS=stacks, SLOPE=float(slope),
+        width, group, stride, step, threshold(p), *_scale(p), STACKS=stacks, SLOPE=float(slope),
         HUBS=hubs is not None, HUB_SIZE=HUB, SKIP=skip is not None, BIAS=bias is not None,
         DROP=seed is not None and skip is not None, PURPOSE=DROPOUT, ACT=_ACTIVATIONS[act],
         BLOCK_E=block_e, BLOCK_C=block_c, ACC=acc, num_warps=1,
@@ -353,15 +388,20 @@ def dropout(x: Tensor, seed: Tensor, p: float, step: int) -> Tensor:
     out = torch.empty_like(x)
     if out.numel():
         _dropout_kernel[(triton.cdiv(x.numel(), 1024),)](
-            x,
-            seed,
-            out,
-            x.numel(),
-            step,
-            threshold(p),
-            1.0 / (1.0 - p),
-            PURPOSE=DROPOUT,
-            BLOCK=1024,
-            ACC=_accumulator(x.dtype)[1],
-        )
+            x, seed, out, x.numel(), step, threshold(p), *_scale(p),
+            PURPOSE=DROPOUT, BLOCK=1024, ACC=_accumulator(x.dtype)[1],
+        )  # fmt: skip
+    return out
+
+
+def dropout_trials(x: Tensor, seed: Tensor, p: Tensor, step: int) -> Tensor:
+    """Return x of shape (M, R, C) with entries of trial r zeroed with probability ``p[r]``."""
+    x = x.contiguous()
+    rows, trials, columns = x.shape
+    out = torch.empty_like(x)
+    if out.numel():
+        _trial_dropout_kernel[(triton.cdiv(rows * columns, 1024), trials)](
+            x, seed.contiguous(), thresholds(p), 1.0 / (1.0 - p), out, columns, trials, rows * columns, step,
+            PURPOSE=DROPOUT, BLOCK=1024, ACC=_accumulator(x.dtype)[1],
+        )  # fmt: skip
     return out

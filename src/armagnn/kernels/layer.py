@@ -22,14 +22,14 @@ Matrix = tuple[Any, ...]
 
 
 class Settings(NamedTuple):
-    """What is not a tensor: X(0), T, K, F_out, whether X is propagated before W0, dropout, activation."""
+    """X(0), T, K, F_out, whether X is propagated before W0, dropout (a tensor if trials have their own), activation."""
 
     init: str
     steps: int
     stacks: int
     width: int
     early: bool
-    p: float
+    p: float | Tensor
     act: str
     slope: float
 

@@ -4,6 +4,10 @@ A sparse matrix A comes as ``(rowptr, col, value)`` with its transpose ``(t_rowp
 gradient with respect to x, ``A.T @ g``, is the same operator with the two swapped: no atomics, and differentiable
 again. For fixed symmetric values both are the same tensors. Where the values themselves need a gradient the transpose
 is a real one, with ``perm`` (``t_value = value[perm]``) and its inverse.
+
+Trials are an axis. Under vmap they are folded into the columns, x of shape (N, R * C); a matrix whose values differ
+from trial to trial has values of shape (R, nonzeros), one row for each group of C columns, and `dropout_trials` has a
+seed and a rate for each trial.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ for _schema in (
     f"gcs({_MATRIX}, Tensor x, {_EPILOGUE}) -> Tensor",
     f"sddmm({_PATTERN}, Tensor a, Tensor b) -> Tensor",
     "dropout(Tensor x, Tensor seed, float p, int step) -> Tensor",
+    "dropout_trials(Tensor x, Tensor seed, Tensor p, int step) -> Tensor",
     "stack_matmul(Tensor h, Tensor w) -> Tensor",
     "stack_mean(Tensor h) -> Tensor",
     "sort_coo(Tensor row, Tensor col, SymInt num_rows, SymInt num_cols) -> (Tensor, Tensor)",
@@ -69,9 +74,23 @@ def stack_mean(h: Tensor) -> Tensor:
     return _call("stack_mean", (h,))
 
 
-def dropout(*args: Any) -> Tensor:
-    """Return x with each entry zeroed with probability p, the mask a function of the seed and the step."""
-    return _call("dropout", args)
+def dropout(x: Tensor, seed: Tensor, p: float | Tensor, step: int) -> Tensor:
+    """Return x with each entry zeroed with probability p, the mask a function of the seed and the step.
+
+    A rate that is a tensor may differ from trial to trial under vmap.
+    """
+    if not isinstance(p, Tensor):
+        return _call("dropout", (x, seed, p, step))
+    shape = (x.shape[0], 1, -1) if x.dim() > 1 else (1, 1, -1)
+    return dropout_trials(x.reshape(shape), seed.reshape(1), p.reshape(1), step).reshape(x.shape)
+
+
+def dropout_trials(*args: Any) -> Tensor:
+    """Return x of shape (M, R, C) with entries of trial r zeroed with probability ``p[r]``.
+
+    The mask of a trial is the one that `dropout` with ``seed[r]`` gives its own (M, C).
+    """
+    return _call("dropout_trials", args)
 
 
 # ------------------------------------------------------------------------------------------------ choice of back end
@@ -116,6 +135,7 @@ _implementations: Final[dict[str, Callable[..., Any]]] = {
     "gcs": _gcs,
     "sddmm": lambda rowptr, col, t_rowptr, t_col, perm, inverse, a, b: backend(a.device).sddmm(rowptr, col, a, b),
     "dropout": lambda x, seed, p, step: backend(x.device).dropout(x, seed, p, step),
+    "dropout_trials": lambda x, seed, p, step: backend(x.device).dropout_trials(x, seed, p, step),
     "stack_matmul": lambda h, w: backend(h.device).stack_matmul(h, w),
     "stack_mean": lambda h: backend(h.device).stack_mean(h),
     "sort_coo": lambda row, col, m, n: backend(row.device).sort_coo(row, col, m, n),
@@ -145,6 +165,11 @@ def _(rowptr, col, t_rowptr, t_col, perm, inverse, a, b):  # type: ignore[no-unt
 
 
 @torch.library.register_fake("armagnn::dropout")
+def _(x, seed, p, step):  # type: ignore[no-untyped-def]
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+@torch.library.register_fake("armagnn::dropout_trials")
 def _(x, seed, p, step):  # type: ignore[no-untyped-def]
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
@@ -257,6 +282,16 @@ def _dropout_backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
     return dropout(g, seed, ctx.p, ctx.step), None, None, None
 
 
+def _dropout_trials_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    _, seed, p, ctx.step = inputs
+    ctx.save_for_backward(seed, p)
+
+
+def _dropout_trials_backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
+    seed, p = ctx.saved_tensors
+    return dropout_trials(g, seed, p, ctx.step), None, None, None
+
+
 def _stack_matmul_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.save_for_backward(*inputs)
 
@@ -299,22 +334,38 @@ def _loop(op: Any, info: Any, in_dims: tuple[Any, ...], args: tuple[Any, ...]) -
     return torch.stack(results), 0
 
 
+def _values_of_trials(in_dims: tuple[Any, ...], args: tuple[Any, ...]) -> list[Any] | None:
+    """Return the matrix with values of shape (R, nonzeros), or None if more than fixed values differ."""
+    matrix = list(args[:8])
+    varying = [k for k in range(8) if in_dims[k] is not None]
+    if any(k not in (2, 5) or matrix[k].dim() != 2 for k in varying) or matrix[2].requires_grad:
+        return None
+    for k in varying:
+        matrix[k] = matrix[k].movedim(in_dims[k], 0).contiguous()
+    return matrix if len(varying) in (0, 2) else None
+
+
 def _spmm_vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Tensor, int]:
-    if any(d is not None for d in in_dims[:8]):
+    matrix = _values_of_trials(in_dims, args)
+    if matrix is None:
         return _loop(spmm, info, in_dims, args)
-    out = spmm(*args[:8], _fold(args[8], in_dims[8], info.batch_size))
+    out = spmm(*matrix, _fold(args[8], in_dims[8], info.batch_size))
     return out.view(out.shape[0], info.batch_size, -1), 1
 
 
 def _gcs_vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Tensor, int]:
-    *matrix, x, skip, bias, seed, p, step, act, slope = args
-    if any(d is not None for d in in_dims[:8]) or seed is not None:
+    *_, x, skip, bias, seed, p, step, act, slope = args
+    matrix, size = _values_of_trials(in_dims, args), info.batch_size
+    if matrix is None:
         return _loop(gcs, info, in_dims, args)
-    size = info.batch_size
-    skip = None if skip is None else _fold(skip, in_dims[9], size)
+    if seed is not None and skip is not None:
+        skip, dim = _dropout_vmap(info, (in_dims[9], in_dims[11], None, None), skip, seed, p, step)
+    else:
+        dim = in_dims[9]
+    skip = None if skip is None else _fold(skip, dim, size)
     if bias is not None:
         bias = (bias.expand(size, -1) if in_dims[10] is None else bias.movedim(in_dims[10], 0)).reshape(-1)
-    out = gcs(*matrix, _fold(x, in_dims[8], size), skip, bias, seed, p, step, act, slope)
+    out = gcs(*matrix, _fold(x, in_dims[8], size), skip, bias, None, 0.0, step, act, slope)
     return out.view(out.shape[0], size, -1), 1
 
 
@@ -323,7 +374,24 @@ def _sddmm_vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Tensor
 
 
 def _dropout_vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Tensor, int]:
-    return _loop(dropout, info, in_dims, args)
+    x, seed, p, step = args
+    size = info.batch_size
+    x = x.unsqueeze(0).expand(size, *x.shape) if in_dims[0] is None else x.movedim(in_dims[0], 0)
+    rows = x.shape[1] if x.dim() > 2 else 1  # node-major if there are rows, as the products leave it
+    folded = x.reshape(size, rows, -1).transpose(0, 1)
+    seed = seed.reshape(-1).expand(size) if in_dims[1] is None else seed.movedim(in_dims[1], 0).reshape(size)
+    rate = torch.full((size,), p, dtype=torch.float64, device=x.device)
+    out = dropout_trials(folded, seed, rate, step)
+    return out.transpose(0, 1).reshape(x.shape), 0
+
+
+def _dropout_trials_vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Tensor, int]:
+    x, seed, p, step = args
+    size = info.batch_size
+    x = x.unsqueeze(1).expand(-1, size, -1, -1) if in_dims[0] is None else x.movedim(in_dims[0], 1)
+    seed, p = (t.expand(size, -1) if d is None else t.movedim(d, 0) for t, d in ((seed, in_dims[1]), (p, in_dims[2])))
+    out = dropout_trials(x.flatten(1, 2), seed.flatten(), p.flatten(), step)
+    return out.view(x.shape), 1
 
 
 def _stack_matmul_vmap(info: Any, in_dims: tuple[Any, ...], h: Tensor, w: Tensor) -> tuple[Tensor, int]:
@@ -335,8 +403,8 @@ def _stack_matmul_vmap(info: Any, in_dims: tuple[Any, ...], h: Tensor, w: Tensor
 
 
 def _stack_mean_vmap(info: Any, in_dims: tuple[Any, ...], h: Tensor) -> tuple[Tensor, int]:
-    h = h.movedim(in_dims[0], 0)
-    return stack_mean(h.flatten(0, 1)).view(*h.shape[:2], h.shape[3]), 0
+    h = h.movedim(in_dims[0], 1)
+    return stack_mean(h.flatten(0, 1)).view(*h.shape[:2], h.shape[3]), 1
 
 
 # ------------------------------------------------------------------------------------------------------- registration
@@ -379,6 +447,9 @@ _gradients: Final = {
     "gcs": _differentiable("gcs", _gcs_setup, _gcs_backward, _gcs_vmap),
     "sddmm": _differentiable("sddmm", _sddmm_setup, _sddmm_backward, _sddmm_vmap),
     "dropout": _differentiable("dropout", _dropout_setup, _dropout_backward, _dropout_vmap),
+    "dropout_trials": _differentiable(
+        "dropout_trials", _dropout_trials_setup, _dropout_trials_backward, _dropout_trials_vmap
+    ),
     "stack_matmul": _differentiable("stack_matmul", _stack_matmul_setup, _stack_matmul_backward, _stack_matmul_vmap),
     "stack_mean": _differentiable("stack_mean", _stack_mean_setup, _stack_mean_backward, _stack_mean_vmap),
 }

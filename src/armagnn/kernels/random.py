@@ -10,6 +10,8 @@ The counter is ``(index // 4 low, index // 4 high, step, purpose)``, the key is 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import torch
@@ -24,18 +26,56 @@ DROPOUT: Final = 1
 """Purpose of the masks of the skip connections; each use of randomness has its own number."""
 
 
+KEYS: Final = 2
+"""Purpose of the numbers from which the seeds of a trial's masks are made."""
+
+_source: list[Iterator[Tensor]] = []
+
+
+def keys(seed: Tensor, epochs: range, count: int) -> Tensor:
+    """Return the seeds of the masks that trials draw in each epoch: shape (epochs, R, count), from seeds (R).
+
+    Example:
+        >>> import torch
+        >>> alone, among = keys(torch.tensor([7]), range(5), 2), keys(torch.tensor([3, 7]), range(2, 5), 2)
+        >>> torch.equal(alone[2:, 0], among[:, 1])
+        True
+    """
+    step = torch.arange(epochs.start, epochs.stop, device=seed.device).view(-1, 1, 1)
+    index = torch.arange(2 * count, device=seed.device)
+    words = bits(seed.view(-1, 1), KEYS, step, index.expand(len(epochs), seed.numel(), -1))
+    return (words[..., ::2] >> 1 << 31) | words[..., 1::2] >> 1
+
+
+@contextmanager
+def source(seeds: Tensor) -> Iterator[None]:
+    """Let `draw_seed` give ``seeds[0]``, ``seeds[1]``, ... inside, instead of numbers of torch's generator."""
+    _source.append(iter(seeds.unbind(0)))
+    try:
+        yield
+    finally:
+        _source.pop()
+
+
 def draw_seed(device: torch.device) -> Tensor:
     """Draw a seed, shape (1,), from torch's own generator, so that ``torch.manual_seed`` governs what follows.
 
     It is a tensor on the device, never a Python number: nothing synchronises, and a captured or compiled graph
-    draws a fresh one each time it runs.
+    draws a fresh one each time it runs. Within `source` it is the next of the seeds given there.
     """
+    if _source:
+        return next(_source[-1]).reshape(1)
     return torch.randint(0, 2**62, (1,), dtype=torch.int64, device=device)
 
 
 def threshold(p: float) -> int:
     """Return the smallest number that is kept: ``bits >= threshold(p)`` holds with probability ``1 - p``."""
     return min(round(p * 2**32), MASK)
+
+
+def thresholds(p: Tensor) -> Tensor:
+    """Return `threshold` of every rate, in int64."""
+    return (p.double() * 2**32).round().clamp(max=MASK).long()
 
 
 def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
@@ -53,14 +93,15 @@ def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[Tensor, Te
     return c0, c1, c2, c3
 
 
-def bits(seed: Tensor, purpose: int, step: int, index: Tensor) -> Tensor:
-    """Return one 32-bit number (in int64) for every ``index``.
+def bits(seed: Tensor, purpose: int, step: int | Tensor, index: Tensor) -> Tensor:
+    """Return one 32-bit number (in int64) for every ``index`` and seed, which are broadcast against each other.
 
     Example:
         >>> import torch
         >>> bits(torch.tensor([7]), DROPOUT, 0, torch.arange(3)).tolist()
         [3601212787, 1911217778, 986277210]
     """
+    seed, index = torch.broadcast_tensors(seed, index)  # type: ignore[no-untyped-call]
     block = index >> 2
     zero = torch.zeros_like(block)
     words = philox(

@@ -10,10 +10,13 @@ import warnings
 import torch
 from torch import Tensor
 
-from armagnn.kernels.random import keep_mask
+from armagnn.kernels.random import DROPOUT, bits, keep_mask, thresholds
 
 IN_PLACE = False
 """Whether `gcs` may write over its skip connection."""
+
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+"""Adam's decay of the means and of the squares, and what keeps it from dividing by zero."""
 
 MEAN = False
 """Whether `gcs` can take the mean over the stacks in passing."""
@@ -54,16 +57,25 @@ def gcs(
 ) -> Tensor:  # fmt: skip
     """Return ``act(A x + dropout(skip) + bias)``."""
     work = _accumulator(x.dtype)
+    if value.dim() == 2:  # one matrix for each group of columns
+        groups = zip(value, x.view(x.shape[0], value.shape[0], -1).unbind(1), strict=True)
+        product = [gcs(rowptr, col, of_trial, part, None, None, "none", 0.0) for of_trial, part in groups]
+        out = torch.stack(product, dim=1).flatten(1)
+        return activate(_added(out, skip, bias, seed, p, step), act, slope)
     shape = (rowptr.numel() - 1, x.shape[0])
     with warnings.catch_warnings():  # torch calls its CSR tensors "beta" at every first use
         warnings.simplefilter("ignore", UserWarning)
         matrix = torch.sparse_csr_tensor(rowptr, col, value.to(work), shape, check_invariants=False)
         out = matrix @ x.to(work)
+    return activate(_added(out, skip, bias, seed, p, step), act, slope).to(x.dtype)
+
+
+def _added(out: Tensor, skip: Tensor | None, bias: Tensor | None, seed: Tensor | None, p: float, step: int) -> Tensor:
     if skip is not None:
         out += skip if seed is None else dropout(skip, seed, p, step)
     if bias is not None:
         out += bias
-    return activate(out, act, slope).to(x.dtype)
+    return out
 
 
 def sddmm(rowptr: Tensor, col: Tensor, a: Tensor, b: Tensor) -> Tensor:
@@ -81,6 +93,28 @@ def sddmm(rowptr: Tensor, col: Tensor, a: Tensor, b: Tensor) -> Tensor:
 def dropout(x: Tensor, seed: Tensor, p: float, step: int) -> Tensor:
     """Return ``x`` with each entry zeroed with probability p, the others scaled by 1 / (1 - p)."""
     return torch.where(keep_mask(seed, p, step, x.shape), x * (1.0 / (1.0 - p)), x.new_zeros(()))
+
+
+def dropout_trials(x: Tensor, seed: Tensor, p: Tensor, step: int) -> Tensor:
+    """Return x of shape (M, R, C) with entries of trial r zeroed with probability ``p[r]``."""
+    rows, _, columns = x.shape
+    index = torch.arange(rows * columns, device=x.device).view(rows, 1, columns)
+    kept = bits(seed.view(-1, 1), DROPOUT, step, index) >= thresholds(p).view(-1, 1)
+    return torch.where(kept, x * (1.0 / (1.0 - p)).to(x.dtype).view(-1, 1), x.new_zeros(()))
+
+
+def adam(
+    param: Tensor, grad: Tensor, mean: Tensor, square: Tensor, lr: Tensor, decay: Tensor, step: Tensor, axis: int = 0
+) -> None:
+    """Take one step of Adam in place, with a rate lr and a weight decay (R) for every trial along an axis."""
+    shape = [1] * param.dim()
+    shape[axis] = -1
+    grad = torch.addcmul(grad, param, decay.to(param.dtype).view(shape))
+    mean.lerp_(grad, 1 - BETA1)
+    square.mul_(BETA2).addcmul_(grad, grad, value=1 - BETA2)
+    size = (lr / (1 - BETA1**step)).to(param.dtype).view(shape)
+    root = (1 - BETA2**step).sqrt().to(param.dtype)
+    param.addcmul_(mean / (square.sqrt() / root + EPSILON), size, value=-1)
 
 
 def affine(a: Tensor, weight: Tensor, skip: Tensor | None, bias: Tensor | None, act: str, slope: float) -> Tensor:

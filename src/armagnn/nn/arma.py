@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,13 +12,15 @@ from torch.nn.parameter import Parameter, UninitializedParameter
 from torch_geometric.nn.conv import MessagePassing
 
 from armagnn import kernels
-from armagnn.errors import DeviceError, DTypeError, ParameterError, ShapeError, UnknownNameError
+from armagnn.errors import ShapeError, UnknownNameError
 from armagnn.kernels.random import draw_seed
 from armagnn.nn import activations
+from armagnn.nn.checks import check_features, check_fit, check_kind, check_probability, check_size, check_weights
 from armagnn.nn.explain import masked_operator
 from armagnn.nn.recursion import recursion
-from armagnn.operators import CSR, GraphOperator, checks
+from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.csr import fold
+from armagnn.operators.graph import Kind
 
 INITS: Final = ("linear", "zero", "tied")
 
@@ -68,6 +70,9 @@ class ARMAConv(MessagePassing):
         ARMAConv(8, 16, num_stacks=2, num_layers=3)
     """
 
+    kind: ClassVar[Kind] = "arma"
+    """The kind of `GraphOperator` that the layer is defined with."""
+
     def __init__(
         self,
         in_channels: int,
@@ -83,18 +88,17 @@ class ARMAConv(MessagePassing):
     ) -> None:
         super().__init__(aggr="add")  # being a MessagePassing is what lets PyG's explainers find the layer
         for name, size in (("out_channels", out_channels), ("num_stacks", num_stacks), ("num_layers", num_layers)):
-            _check_size(name, size)
+            check_size(name, size)
         if in_channels != -1:
-            _check_size("in_channels", in_channels, " (or -1 to take it from the first input)")
+            check_size("in_channels", in_channels, " (or -1 to take it from the first input)")
         if init not in INITS:
             raise UnknownNameError("initial state", init, INITS)
-        if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0 <= dropout < 1:
-            raise ParameterError(f"dropout must be a probability in [0, 1), got {dropout!r}.")
+        check_probability("dropout", dropout)
         self.in_channels, self.out_channels = in_channels, out_channels
         self.num_stacks, self.num_layers = num_stacks, num_layers
         self.shared_weights, self.init, self.cached = shared_weights, init, cached
         self.act = activations.check(act)
-        self.dropout = float(dropout)
+        self.dropout: float | Tensor = float(dropout)
         self._operator: GraphOperator | None = None
 
         steps = 1 if shared_weights else num_layers
@@ -174,7 +178,7 @@ class ARMAConv(MessagePassing):
 
         matrix, dense = op._arguments(), features if isinstance(features, Tensor) else None
         sparse = features._arguments() if isinstance(features, CSR) else None
-        if function is None and kernels.usable(matrix, sparse):
+        if function is None and kernels.usable(matrix, sparse) and not isinstance(settings.p, Tensor):
             out = kernels.arma_layer(settings, matrix, sparse, again, seed, dense, *weights)
         else:
             out = again(dense, *weights, seed)
@@ -188,15 +192,13 @@ class ARMAConv(MessagePassing):
 
     def _checked(self, x: Any, graph: Any, edge_weight: Tensor | None) -> tuple[Tensor | CSR, GraphOperator]:
         """Return features and operator that fit each other and the weights; a lazy layer learns its size."""
-        if isinstance(x, Tensor) and x.layout is not torch.strided:
-            x = CSR.from_torch_sparse(x)
-        self._check_features(x)
+        x = check_features(x, self.in_channels)
         op = self._graph_operator(x, graph, edge_weight)
-        op.check_operand(x) if isinstance(x, Tensor) else _check_sparse(x, op)
+        check_fit(x, op)
         if isinstance(self.skip_weight, UninitializedParameter):
             self._materialize(x.shape[-1])
             self._draw(self.initial_weight, self.skip_weight)
-        _check_weights(x, self.skip_weight)
+        check_weights(x, self.skip_weight)
         return x, op
 
     def _prepared(
@@ -206,7 +208,8 @@ class ARMAConv(MessagePassing):
         # permuted at entry and exit, not at every step: (N, batch, F_in) in memory
         rows = x.shape[-2] * math.prod(x.shape[:-2])
         features = x if isinstance(x, CSR) else fold(x).reshape(rows, x.shape[-1])
-        seed = draw_seed(op.device) if self.training and self.dropout > 0 else None
+        dropping = self.training and (isinstance(self.dropout, Tensor) or self.dropout > 0)
+        seed = draw_seed(op.device) if dropping else None
         name, slope = activations.fused(self.act) or activations.LINEAR
         settings = kernels.Settings(
             self.init,
@@ -243,17 +246,27 @@ class ARMAConv(MessagePassing):
 
     # ---------------------------------------------------------------------------------------------------------- graph
 
+    def operator(
+        self,
+        graph: Any,
+        num_nodes: int | None = None,
+        edge_weight: Tensor | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> GraphOperator:
+        """Return the operator that the layer wants, built once from a graph in any form."""
+        if isinstance(graph, GraphOperator):
+            return check_kind(type(self).__name__, self.kind, graph, edge_weight)
+        return GraphOperator.from_graph(graph, num_nodes, edge_weight, self.kind, dtype=dtype)
+
     def _graph_operator(self, x: Tensor | CSR, graph: Any, edge_weight: Tensor | None) -> GraphOperator:
         if self.explain and self._edge_mask is not None:
             return masked_operator(graph, edge_weight, x, self._edge_mask, self._apply_sigmoid)
         if isinstance(graph, GraphOperator):
-            if edge_weight is not None:
-                raise ParameterError("edge_weight goes with an edge_index; an operator holds its weights itself.")
-            return graph
+            return self.operator(graph, edge_weight=edge_weight)
         if self._operator is None:
             # kept in at least single precision, so that a layer that is converted later has lost nothing
             wide = torch.float32 if self.cached and x.dtype == torch.bfloat16 else x.dtype
-            op = GraphOperator.from_graph(graph, x.shape[-2], edge_weight, dtype=wide)
+            op = self.operator(graph, x.shape[-2], edge_weight, wide)
             if not self.cached:
                 return op
             self._operator = op.detach()
@@ -263,17 +276,6 @@ class ARMAConv(MessagePassing):
                 f"{self._operator.num_nodes} nodes: call reset_parameters() or make it with cached=False."
             )
         return self._operator.to(x.device, x.dtype)
-
-    def _check_features(self, x: Any) -> None:
-        if not isinstance(x, Tensor | CSR):
-            raise DTypeError(f"x must be a torch.Tensor or a CSR, got {type(x).__name__}.")
-        if len(x.shape) < 2:
-            raise ShapeError(f"x must have shape (..., N, {self.in_channels}), got {tuple(x.shape)}.")
-        checks.floating("x", x.dtype)
-        if self.in_channels != -1 and x.shape[-1] != self.in_channels:
-            raise ShapeError(
-                f"x has {x.shape[-1]} features per node, but the layer was made for in_channels={self.in_channels}."
-            )
 
     def __repr__(self) -> str:
         extra = "" if self.shared_weights else ", shared_weights=False"
@@ -299,25 +301,3 @@ class ARMAConv(MessagePassing):
         from armagnn.nn.pyg import to_pyg
 
         return to_pyg(self)
-
-
-def _check_size(name: str, size: object, extra: str = "") -> None:
-    if isinstance(size, bool) or not hasattr(size, "__index__") or int(size) < 1:
-        raise ParameterError(f"{name} must be an integer of at least 1{extra}, got {size!r}.")
-
-
-def _check_sparse(x: CSR, op: GraphOperator) -> None:
-    if x.shape[0] != op.num_nodes:
-        raise ShapeError(f"x has {x.shape[0]} rows, but the graph {op.num_nodes} nodes.")
-    if x.device != op.device:
-        raise DeviceError(f"x is on {x.device}, the operator on {op.device}: move one with .to(device).")
-    if x.dtype != op.dtype:
-        raise DTypeError(f"x is {x.dtype}, the operator {op.dtype}: convert one with .to(dtype).")
-
-
-def _check_weights(x: Tensor | CSR, weight: Tensor) -> None:
-    if x.device != weight.device:
-        raise DeviceError(f"x is on {x.device}, the layer's weights on {weight.device}: use conv.to(x.device).")
-    mixed = torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64
-    if x.dtype != weight.dtype and not mixed:
-        raise DTypeError(f"x is {x.dtype}, the layer's weights {weight.dtype}: use conv.to(x.dtype).")

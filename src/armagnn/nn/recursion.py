@@ -44,23 +44,28 @@ def recursion(
     def step(t: int, h: Tensor, skip: Tensor, late: Tensor | None) -> Tensor:
         """Return σ(L h + dropout(skip) + bias)."""
         late = late if late is None or batch == 1 else late.repeat(batch)
-        p = 0.0 if seed is None else settings.p
+        key, p = (None, 0.0) if seed is None else (seed, settings.p)
         h, skip = h.reshape(shape).contiguous(), skip.reshape(shape).contiguous()
-        out = kernels.gcs(*op._arguments(), h, skip, late, seed, p, t, settings.act, settings.slope)
+        if key is not None and isinstance(p, Tensor):  # a rate of the trial's own
+            skip, key, p = kernels.dropout(skip, key, p, t), None, 0.0
+        out = kernels.gcs(*op._arguments(), h, skip, late, key, p, t, settings.act, settings.slope)
         return finish(out).reshape(rows, channels)
 
     def finish(z: Tensor) -> Tensor:
         return z if activation is None else activation(z)
+
+    def product(matrix: Tensor) -> Tensor:
+        """Return X times a matrix; a product of stacks, which stays node-major when trials are batched."""
+        if isinstance(features, CSR):
+            return features @ matrix
+        return kernels.stack_matmul(features.unsqueeze(1), matrix.unsqueeze(0).to(features.dtype)).squeeze(1)
 
     state = features if isinstance(features, Tensor) else features.value  # set by the first step
     for t in range(settings.steps):
         if t == 0 or v.shape[0] > 1:
             own = None if bias is None else _of_step(bias, t)
             matrix = _of_step(v, t)
-            if isinstance(features, Tensor) and own is not None and seed is None and settings.init != "tied":
-                skip, late = torch.addmm(own, features, matrix), None  # free; dropout and a tied X(0) must not see it
-            else:
-                skip, late = features @ matrix, own
+            skip, late = product(matrix), own
         if t > 0:
             assert w is not None
             stacked = state.reshape(rows, settings.stacks, settings.width)
@@ -75,7 +80,7 @@ def recursion(
                 dropped = torch.addmm(dropped, (op @ wide).reshape(features.shape), w0)  # type: ignore[arg-type]
             state = finish(_applied(settings, dropped))
         else:
-            state = step(t, skip if settings.init == "tied" else features @ w0, skip, late)  # type: ignore[operator]
+            state = step(t, skip if settings.init == "tied" else product(w0), skip, late)  # type: ignore[arg-type]
     return state.reshape(rows, settings.stacks, settings.width)
 
 

@@ -1,5 +1,5 @@
-"""Tasks of the paper: architecture, loss and metric of each."""
+"""Tasks: architecture, loss and metrics of each experiment of the paper."""
 
-from armagnn.tasks.node import ARMANet, accuracy, cross_entropy
+from armagnn.tasks.node import RATES, UNBATCHED, NodeNet, NodeTask
 
-__all__ = ["ARMANet", "accuracy", "cross_entropy"]
+__all__ = ["RATES", "UNBATCHED", "NodeNet", "NodeTask"]

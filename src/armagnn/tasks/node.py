@@ -1,104 +1,159 @@
-"""Node classification (Section 6): the 2-layer network, its loss and its metric."""
+"""Node classification (Section 6): the network of two convolutions, and what is asked of it."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
+import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from armagnn import kernels
+from armagnn.data import NodeDataset
 from armagnn.errors import ParameterError
-from armagnn.kernels.random import draw_seed
-from armagnn.nn import ARMAConv
+from armagnn.nn import ARMAConv, make_conv
+from armagnn.nn.checks import check_probability
+from armagnn.nn.drop import drop
+from armagnn.nn.stack import Stack
 from armagnn.operators import CSR, GraphOperator
+from armagnn.tasks.metrics import accuracy, cross_entropy, micro_f1
+
+RATES: Final = ("input_dropout", "hidden_dropout", "skip_dropout")
+"""The drop rates of a `NodeNet`, which may differ from trial to trial."""
+
+UNBATCHED: Final = ("gat", "sage", "gin")
+"""Methods whose layers are PyG's: their trials are trained one by one."""
+
+Predict = Callable[[Tensor | CSR, GraphOperator | None], Tensor]
 
 
-class ARMANet(nn.Module):
-    """logits = ARMA_linear(dropout(ARMA_act(dropout(X)))): the paper's network for the citation graphs.
+class NodeNet(nn.Module):
+    """logits = conv2(dropout(conv1(dropout(X)))): the paper's network of two convolutions, with any of the methods.
 
-    The first layer has `hidden` units and the activation `act`; the second has one output per class and is
-    linear. Both have `num_stacks` = K stacks of `num_layers` = T steps, and skip dropout `skip_dropout` on
-    X V_k. `dropout` acts on the input features and on the hidden ones; sparse features are dropped among their
-    nonzero values (a dropped zero is a zero), so they are never densified.
+    The first convolution has `hidden` units and the activation `act`; the second has one output a class and is linear.
+    `input_dropout` acts on the features (sparse ones are dropped among their nonzero values and stay sparse),
+    `hidden_dropout` on the hidden units and, where a convolution is a stack of layers, between these. `skip_dropout`
+    acts on the skip connections X V_k; only ARMA has them.
+
+    Args:
+        method: ``arma``, ``gcn``, ``chebyshev``, ``cayley``, ``gat``, ``sage``, ``gin`` or ``mlp``.
+        in_channels: features of a node.
+        num_classes: outputs of a node.
+        hidden: units of the hidden layer.
+        act: activation of the hidden layer.
+        input_dropout: drop rate of the features.
+        hidden_dropout: drop rate of the hidden units.
+        skip_dropout: drop rate of ARMA's skip connections.
+        options: hyperparameters of both convolutions, as `make_conv` takes them.
+        last: what is different in the second one.
 
     Example:
         >>> from armagnn.data import load
         >>> cora = load("cora")
-        >>> net = ARMANet(cora.num_features, cora.num_classes)
+        >>> net = NodeNet("arma", cora.num_features, cora.num_classes, options={"num_stacks": 2})
         >>> tuple(net(cora.x, cora.operator()).shape)
         (2708, 7)
     """
 
     def __init__(
         self,
+        method: str,
         in_channels: int,
         num_classes: int,
         *,
         hidden: int = 16,
-        num_stacks: int = 2,
-        num_layers: int = 1,
-        dropout: float = 0.75,
-        skip_dropout: float = 0.75,
         act: str = "relu",
-        init: Literal["linear", "zero", "tied"] = "linear",
+        input_dropout: float = 0.0,
+        hidden_dropout: float = 0.0,
+        skip_dropout: float = 0.0,
+        options: Mapping[str, Any] | None = None,
+        last: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         if hidden < 1:
             raise ParameterError(f"hidden is {hidden}; the network needs at least 1 hidden unit.")
-        for name, rate in (("dropout", dropout), ("skip_dropout", skip_dropout)):
-            if not 0.0 <= rate < 1.0:
-                raise ParameterError(f"{name} is {rate}; it must lie in [0, 1).")
-        self.dropout = dropout
-        self.conv1 = ARMAConv(
-            in_channels,
-            hidden,
-            num_stacks=num_stacks,
-            num_layers=num_layers,
-            init=init,
-            act=act,
-            dropout=skip_dropout,
-        )
-        self.conv2 = ARMAConv(
-            hidden,
-            num_classes,
-            num_stacks=num_stacks,
-            num_layers=num_layers,
-            init=init,
-            act=None,
-            dropout=skip_dropout,
-        )
+        for name, rate in zip(RATES, (input_dropout, hidden_dropout, skip_dropout), strict=True):
+            check_probability(name, rate)
+        first = dict(options or {})
+        self.conv1 = make_conv(method, in_channels, hidden, act=act, **first)
+        self.conv2 = make_conv(method, hidden, num_classes, act=None, **first | dict(last or {}))
+        self.method = method
+        self.input_dropout: float | Tensor
+        self.hidden_dropout: float | Tensor
+        self.set_rates(input_dropout, hidden_dropout, skip_dropout)
 
-    def forward(self, x: Tensor | CSR, op: GraphOperator) -> Tensor:
+    def set_rates(self, input: float | Tensor, hidden: float | Tensor, skip: float | Tensor) -> None:
+        """Change the drop rates; a tensor without axes may differ from trial to trial under vmap."""
+        self.input_dropout, self.hidden_dropout = input, hidden
+        for conv in (self.conv1, self.conv2):
+            if isinstance(conv, ARMAConv):
+                conv.dropout = skip
+            elif isinstance(conv, Stack):
+                for layer in list(conv)[1:]:  # the input of the first is dropped here
+                    layer.dropout = hidden
+
+    def trial_axis(self, name: str) -> int:
+        """Where the trials go among the axes of a parameter, for `Trials`.
+
+        They are the first axis, as batched products want it; but in the weights of the first convolution, which sparse
+        features are multiplied with, they follow the axis of the features: so the product folds them without a copy.
+        """
+        shape = self.get_parameter(name).shape
+        inputs = self.conv1.in_channels
+        return 1 + list(shape).index(inputs) if name.startswith("conv1") and inputs in shape[:-1] else 0
+
+    def forward(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
         """Logits (N, C) from features (N, F), dense or sparse."""
-        x = x.with_value(self._drop(x.value)) if isinstance(x, CSR) else self._drop(x)
-        logits: Tensor = self.conv2(self._drop(self.conv1(x, op)), op)
+        hidden = self.conv1(drop(x, self.input_dropout, self.training), op)
+        logits: Tensor = self.conv2(drop(hidden, self.hidden_dropout, self.training), op)
         return logits
 
-    def _drop(self, x: Tensor) -> Tensor:
-        if not self.training or self.dropout == 0.0:
-            return x
-        return kernels.dropout(x, draw_seed(x.device), self.dropout, 0)
+
+@dataclass(frozen=True)
+class _Part:
+    """The graph (or graphs) that one split is predicted on: features, operator, and the split's nodes and labels."""
+
+    x: Tensor | CSR
+    op: GraphOperator | None
+    idx: Tensor
+    y: Tensor
+
+    def logits(self, predict: Predict) -> Tensor:
+        return predict(self.x, self.op).index_select(-2, self.idx)
 
 
-def cross_entropy(logits: Tensor, y: Tensor, idx: Tensor) -> Tensor:
-    """-mean over i in idx of log softmax(logits_i)[y_i]: the loss of the nodes `idx` alone.
-
-    Example:
-        >>> import torch
-        >>> cross_entropy(torch.zeros(3, 2), torch.tensor([0, 1, -1]), torch.tensor([0, 1])).item()  # log 2
-        0.6931471824645996
-    """
-    return F.cross_entropy(logits.index_select(0, idx), y.index_select(0, idx))
-
-
-def accuracy(logits: Tensor, y: Tensor, idx: Tensor) -> float:
-    """|{i in idx: argmax logits_i = y_i}| / |idx|.
+class NodeTask:
+    """Loss and metrics of a network on the splits of a dataset; of several graphs, each split sees only its own.
 
     Example:
-        >>> import torch
-        >>> accuracy(torch.eye(3), torch.tensor([0, 1, 0]), torch.tensor([0, 1, 2]))
-        0.6666666666666666
+        >>> from armagnn.data import load
+        >>> cora = load("cora")
+        >>> net = NodeNet("gcn", cora.num_features, cora.num_classes)
+        >>> task = NodeTask(cora, net)
+        >>> sorted(task.metrics(net.eval(), "val"))
+        ['accuracy', 'loss']
     """
-    hits = (logits.index_select(0, idx).argmax(dim=-1) == y.index_select(0, idx)).sum()
-    return int(hits) / len(idx)
+
+    def __init__(self, dataset: NodeDataset, net: NodeNet, dtype: torch.dtype = torch.float32) -> None:
+        self.dataset = dataset
+        self.parts: dict[str, _Part] = {}
+        whole: tuple[Any, Any] | None = None
+        for split in ("train", "val", "test"):
+            part = dataset if dataset.graph is None else dataset.part(split)
+            if whole is None or part is not dataset:
+                op = net.conv1.operator(part.edge_index, part.num_nodes, dtype=dtype)
+                whole = part.x.to(dtype), op
+            idx = part.idx(split)
+            self.parts[split] = _Part(*whole, idx, part.y.index_select(0, idx))
+
+    def loss(self, predict: Predict) -> Tensor:
+        """The loss on the training nodes, a tensor without axes."""
+        part = self.parts["train"]
+        return cross_entropy(part.logits(predict), part.y)
+
+    def metrics(self, predict: Predict, split: str) -> dict[str, Tensor]:
+        """Loss and accuracy (and, with many labels per node, micro_f1) on the nodes of a split, without axes."""
+        part = self.parts[split]
+        logits = part.logits(predict)
+        found = {"loss": cross_entropy(logits, part.y).double(), "accuracy": accuracy(logits, part.y)}
+        return found | ({"micro_f1": micro_f1(logits, part.y)} if self.dataset.multilabel else {})

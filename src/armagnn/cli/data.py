@@ -1,0 +1,110 @@
+"""``armagnn data``: what the catalogue has, whether it is whole, and how to bring more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from armagnn import data as room
+from armagnn.data.catalogue import find_entry
+from armagnn.data.store import find, locate
+
+app = typer.Typer(no_args_is_help=True, help="The datasets: list, info, verify, add, fetch.")
+
+COLOURS = {"ok": "green", "missing": "dim", "corrupt": "red"}
+PLAIN_WIDTH = 200  # where no terminal sets a width, nothing is cut or wrapped
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
+
+
+def _table(console: Console, *columns: str, title: str | None = None) -> Table:
+    plain: dict[str, Any] = {} if console.is_terminal else {"box": None, "title_justify": "left", "pad_edge": False}
+    return Table(*columns, title=title, **plain)
+
+
+@app.command("list")
+def list_() -> None:
+    """List every dataset: what it holds, its licence, and where its file is."""
+    console = _console()
+    table = _table(console, "name", "holds", "file", "licence", "where")
+    for name, entry in room.all_entries().items():
+        places = [find(entry, name, file) for file in entry.files]
+        where = "missing" if None in places else "embedded" if entry.embedded else str(Path(places[0].source).parent)  # type: ignore[union-attr]
+        style = "dim" if where == "missing" else ""
+        table.add_row(name, entry.kind, ", ".join(entry.files), entry.licence, where, style=style)
+    console.print(table)
+
+
+@app.command()
+def info(
+    name: Annotated[str, typer.Argument(help="A name of the catalogue.")],
+    paths: Annotated[bool, typer.Option(help="Compute the average shortest path, seconds on large graphs.")] = True,
+) -> None:
+    """Show a dataset's statistics, computed from its file, beside the paper's."""
+    entry = find_entry(name)
+    found = room.statistics_of(name, paths=paths)
+    console = _console()
+    table = _table(console, "statistic", "file", "paper", title=entry.title or name)
+    for key in dict.fromkeys([*found, *entry.paper]):
+        value = found.get(key, "")
+        table.add_row(key, value if isinstance(value, str) else f"{value}", entry.paper.get(key, ""))
+    console.print(table)
+    place = locate(entry, name)
+    facts = {"file": place.source, "sha256": entry.sha256, "licence": entry.licence, "source": entry.source}
+    if place.accepted[0] != entry.sha256 or len(place.accepted) > 1:
+        facts["sha256"] = " or ".join(place.accepted)
+    for file, sha256 in entry.also.items():
+        facts[file] = sha256
+    if entry.differences:
+        facts["note"] = entry.differences
+    for key, value in facts.items():
+        console.print(Text(f"{key:>8}  {value}"), soft_wrap=True)
+
+
+@app.command()
+def verify(
+    names: Annotated[list[str] | None, typer.Argument(help="Which datasets; all of them if none is named.")] = None,
+) -> None:
+    """Hash every file again: ok, missing or corrupt. The exit code is 1 if something is corrupt."""
+    console = _console()
+    table = _table(console, "name", "file", "state", "note")
+    checks = room.verify(names or ())
+    for check in checks:
+        table.add_row(check.name, check.file, Text(check.state, style=COLOURS[check.state]), Text(check.note))
+    console.print(table)
+    if any(check.state == "corrupt" for check in checks):
+        raise typer.Exit(1)
+
+
+@app.command()
+def add(
+    file: Annotated[Path, typer.Argument(help="Your own .npz file; docs/data.md describes the format.")],
+    name: Annotated[
+        str | None, typer.Option(help="What to call it.", show_default="the file's name without .npz")
+    ] = None,
+) -> None:
+    """Check your own file and add it to the catalogue, to be loaded by name."""
+    name, found = room.add(file, name)
+    console = _console()
+    table = _table(console, "statistic", "file", title=name)
+    for key, value in found.items():
+        table.add_row(key, str(value))
+    console.print(table)
+    place = locate(find_entry(name), name)
+    console.print(Text(f"{name} is in {place.source}, SHA-256 {place.accepted[0]}"), soft_wrap=True)
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="A name of the catalogue.")],
+) -> None:
+    """Get a dataset's originals over the network and convert them. What is here already is left as it is."""
+    _console().print(Text(f"{name}: {room.fetch(name)}"), soft_wrap=True)

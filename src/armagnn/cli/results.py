@@ -1,0 +1,85 @@
+"""``armagnn results``: look into run stores, merge them, write their tables."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from armagnn.cli.trials_progress import mean_std
+from armagnn.training.store import DEFAULT_STORE, Record, Store, export_csv
+
+results = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+
+
+@results.callback()
+def frame() -> None:
+    """Look into run stores, merge those of several machines, write their tables."""
+
+
+@results.command()
+def merge(
+    stores: Annotated[list[Path], typer.Argument(help="The stores to take trials from; they stay as they are.")],
+    into: Annotated[Path, typer.Option(help="The store that gets them; made if it is missing.")] = DEFAULT_STORE,
+) -> None:
+    """Merge stores. A trial that is there already is recognised, and the first stays."""
+    console = Console()
+    for path in stores:  # all are opened, and so checked, before anything is made or changed
+        Store(path, must_exist=True).close()
+    with Store(into) as target:
+        for path in stores:
+            merged = target.merge(path)
+            note = f" ({merged.different} with other metrics: the first stay)" if merged.different else ""
+            _say(console, f"{path}: {merged.new} new trials, {merged.double} double{note}")
+        _say(console, f"{into}: {len(target)} trials")
+
+
+@results.command("list")
+def list_cells(
+    store: Annotated[Path, typer.Argument(help="The store.", metavar="[STORE]")] = DEFAULT_STORE,
+) -> None:
+    """Show every cell of every table: how many trials, mean ± deviation of each metric."""
+    console = Console()
+    with Store(store, must_exist=True) as opened:
+        records = opened.select()
+    for name, rows in groupby(records, key=lambda record: record.table):
+        console.print(_cells(name, list(rows)))
+    _say(console, f"{store}: {len(records)} trials")
+
+
+def _cells(name: str, records: list[Record]) -> Table:
+    metrics = sorted({metric for record in records for metric in record.metrics})
+    table = Table("dataset", "method", "protocol", title=name)
+    for column in ("runs", "trials", *metrics):  # with folds, a run has several trials
+        table.add_column(column, justify="right")
+    for cell, group in groupby(records, key=lambda record: record.cell):
+        trials = list(group)
+        values = [[trial.metrics[metric] for trial in trials if metric in trial.metrics] for metric in metrics]
+        runs = len({trial.run for trial in trials})
+        table.add_row(*cell, str(runs), str(len(trials)), *(mean_std(each) if each else "" for each in values))
+    return table
+
+
+@results.command()
+def export(
+    store: Annotated[Path, typer.Argument(help="The store.", metavar="[STORE]")] = DEFAULT_STORE,
+    out: Annotated[Path, typer.Option(help="The folder for the tables.")] = Path("results"),
+) -> None:
+    """Write each table as OUT/TABLE.csv, one row per trial and metric."""
+    console = Console()
+    with Store(store, must_exist=True) as opened:
+        records = opened.select()
+    for name, rows in groupby(records, key=lambda record: record.table):
+        trials = list(rows)
+        export_csv(trials, out / f"{name}.csv")
+        _say(console, f"{out / name}.csv: {len(trials)} trials")
+    if not records:
+        _say(console, f"{store}: no trials")
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,80 @@
+"""The checks that every kind of file shares: what an array must be before it becomes a tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armagnn.data.arrays import Arrays
+from armagnn.errors import DataError
+
+NO_LABEL = -1
+
+
+def integers(arrays: Arrays, name: str, source: str, ndim: int = 1) -> NDArray[np.int64]:
+    """Return an array of integers with `ndim` axes as int64 (small types overflow in arithmetic)."""
+    array = arrays[name]
+    if array.dtype.kind not in "iu" or array.ndim != ndim:
+        raise DataError(
+            f"{source}: {name} is {array.dtype} of shape {array.shape}; it must be integers of {ndim} axes."
+        )
+    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+        raise DataError(f"{source}: {name} holds {array.max()}, which is beyond every id.")
+    return array.astype(np.int64)
+
+
+def reals(arrays: Arrays, name: str, source: str) -> NDArray[np.float32]:
+    """Return an array of finite reals as float32."""
+    array = arrays[name]
+    if array.dtype.kind not in "fiu":
+        raise DataError(f"{source}: {name} is {array.dtype} of shape {array.shape}; it must be reals.")
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused as such
+        array = array.astype(np.float32)
+    if not np.isfinite(array).all():
+        raise DataError(f"{source}: {name} has NaN or infinite features. Replace or remove them.")
+    return array
+
+
+def within(ids: NDArray[np.int64], low: int, high: int, name: str, source: str) -> None:
+    """Refuse integers outside low .. high - 1."""
+    if ids.size and (ids.min() < low or ids.max() >= high):
+        raise DataError(f"{source}: {name} holds {ids.min()} .. {ids.max()}; it must lie in {low} .. {high - 1}.")
+
+
+def sized(array: NDArray[Any], shape: tuple[int, ...], name: str, source: str) -> None:
+    """Refuse an array of another shape."""
+    if array.shape != shape:
+        raise DataError(f"{source}: {name} has shape {array.shape}; it must be {shape}.")
+
+
+def edges(arrays: Arrays, num_nodes: int, source: str) -> NDArray[np.int64]:
+    """Return ``edge_index``, shape (2, E), with ids of existing nodes."""
+    edge_index = integers(arrays, "edge_index", source, ndim=2)
+    if edge_index.shape[0] != 2:
+        raise DataError(f"{source}: edge_index has shape {edge_index.shape}; it must be (2, E).")
+    within(edge_index, 0, num_nodes, "edge_index", source)
+    return edge_index
+
+
+def inside_graphs(graphs: NDArray[np.int64], source: str) -> None:
+    """Refuse edges between two graphs; `graphs` (2, E) has the graphs of the ends of each edge."""
+    across = int((graphs[0] != graphs[1]).sum())
+    if across:
+        raise DataError(f"{source}: edge_index joins nodes of different graphs, {across} times.")
+
+
+def labels(arrays: Arrays, count: int, source: str, of: str = "nodes") -> tuple[NDArray[np.int64], int]:
+    """Return ``y``, one label for each of `count` things, and the number of classes C."""
+    y = integers(arrays, "y", source)
+    if y.shape != (count,):
+        raise DataError(f"{source}: y has {y.size} labels for {count} {of}; it must have one for each.")
+    within(y, NO_LABEL, count, "y", source)
+    used = np.unique(y[y != NO_LABEL])
+    if used.size < 2 or used[-1] != used.size - 1:
+        raise DataError(
+            f"{source}: y uses the labels {used[:10].tolist()}; it must use all of 0 .. C-1 for C >= 2 "
+            f"classes ({NO_LABEL}: no label)."
+        )
+    return y, int(used.size)

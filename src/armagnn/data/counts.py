@@ -1,0 +1,146 @@
+"""What a dataset is like, in numbers, to be put beside the paper's."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Final
+
+import numpy as np
+import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from armagnn.data.arrays import read_arrays
+from armagnn.data.catalogue import find_entry, parse
+from armagnn.data.checks import NO_LABEL
+from armagnn.data.dataset import SPLITS, NodeDataset
+from armagnn.data.entries import Entry
+from armagnn.data.graphs import GraphsDataset
+from armagnn.data.paths import path_lengths
+from armagnn.data.store import locate
+from armagnn.errors import DataError
+
+Statistics = dict[str, int | float | str]
+PATHS: Final = "average shortest path"
+
+
+def statistics(data: NodeDataset | GraphsDataset, *, paths: bool = True) -> Statistics:
+    """Count what there is; the average shortest path, which takes seconds on large graphs, only with `paths`.
+
+    Example:
+        >>> from armagnn.data import load_graphs
+        >>> found = statistics(load_graphs("mutag"))
+        >>> found["nodes, average"], found["edges, each once, average"], found["average shortest path"]
+        (17.93, 19.79, '3.87 ± 2.11 (all pairs)')
+    """
+    found = _of_nodes(data) if isinstance(data, NodeDataset) else _of_graphs(data)
+    if paths:
+        found[PATHS] = str(path_lengths(data.edge_index.cpu().numpy(), data.num_nodes))
+    return found
+
+
+def statistics_of(name: str, *, paths: bool = True) -> Statistics:
+    """Count what is in the files of a dataset of the catalogue, of whatever kind."""
+    entry = find_entry(name)
+    place = locate(entry, name)
+    content = place.content()
+    if entry.kind == "images":
+        return _of_images(content, place.source)
+    if entry.kind == "documents":
+        return _of_documents(content, place.source)
+    if entry.kind == "molecules":
+        return _of_molecules(entry, name)
+    return statistics(parse(entry, content, name=name, source=place.source), paths=paths)
+
+
+def _edges(edge_index: torch.Tensor, num_nodes: int) -> Statistics:
+    source, target = edge_index.cpu().numpy()
+    loops = int((source == target).sum())
+    once = np.unique(np.minimum(source, target) * num_nodes + np.maximum(source, target)).size
+    touched = np.zeros(num_nodes, dtype=bool)
+    touched[source[source != target]] = touched[target[source != target]] = True
+    matrix = coo_array((np.ones(source.size, dtype=np.int8), (source, target)), shape=(num_nodes, num_nodes))
+    components, _ = connected_components(matrix, directed=False)
+    return {
+        "edges, directed": int(source.size),
+        "edges, each once": int(once),
+        "self-loops": loops,
+        "isolated nodes": int((~touched).sum()),
+        "components": int(components),
+    }
+
+
+def _of_nodes(data: NodeDataset) -> Statistics:
+    found: Statistics = {}
+    if data.graph is not None:
+        graphs = [len(set(data.graph[data.idx(split)].tolist())) for split in SPLITS]
+        found |= {"graphs": data.num_graphs, "split of graphs": "/".join(map(str, graphs))}
+    found |= {"nodes": data.num_nodes, "features": data.num_features, "classes": data.num_classes}
+    found["labels a node"] = "many" if data.multilabel else "one"
+    found["split"] = "/".join(str(len(data.idx(split))) for split in SPLITS)
+    if data.multilabel:
+        found["nodes in no split"] = data.num_nodes - sum(len(data.idx(split)) for split in SPLITS)
+    else:
+        found["nodes without a label"] = int((data.y == NO_LABEL).sum())
+    return found | _edges(data.edge_index, data.num_nodes)
+
+
+def _of_graphs(data: GraphsDataset) -> Statistics:
+    edges = _edges(data.edge_index, data.num_nodes)
+    found: Statistics = {
+        "graphs": data.num_graphs,
+        "classes": data.num_classes,
+        "graphs a class": "/".join(map(str, torch.bincount(data.y).tolist())),
+        "nodes, average": round(data.num_nodes / data.num_graphs, 2),
+        "edges, each once, average": round(int(edges["edges, each once"]) / data.num_graphs, 2),
+        "edges, directed, average": round(int(edges["edges, directed"]) / data.num_graphs, 2),
+        "node attributes": "none" if data.node_attr is None else data.node_attr.shape[1],
+        "node labels": "no" if data.node_labels is None else f"yes, {len(set(data.node_labels.tolist()))} values",
+        "edge labels": "no" if data.edge_labels is None else f"yes, {len(set(data.edge_labels.tolist()))} values",
+    }
+    if data.split is not None:
+        found["split"] = "/".join(map(str, torch.bincount(data.split, minlength=3).tolist()))
+    return found | {key: edges[key] for key in ("self-loops", "isolated nodes", "components")}
+
+
+def _of_images(content: bytes, source: str) -> Statistics:
+    arrays = read_arrays(content, ("x_train", "y_train", "x_test", "y_test"), source, what="images")
+    train, test = arrays["x_train"], arrays["x_test"]
+    return {
+        "images": len(train) + len(test),
+        "classes": int(np.unique(arrays["y_train"]).size),
+        "nodes": int(np.prod(train.shape[1:])),
+        "split in the file": f"{len(train)}/{len(test)}",
+    }
+
+
+def _of_documents(content: bytes, source: str) -> Statistics:
+    splits: dict[str, int] = {}
+    groups = set()
+    try:
+        for line in gzip.decompress(content).splitlines():
+            row = json.loads(line)
+            splits[row["split"]] = splits.get(row["split"], 0) + 1
+            groups.add(row["label"])
+    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{source}: not gzipped JSON lines with split and label ({error}). Fetch it again.") from error
+    return {
+        "documents": sum(splits.values()),
+        "classes": len(groups),
+        "split in the file": "/".join(str(count) for count in splits.values()),
+    }
+
+
+def _of_molecules(entry: Entry, name: str) -> Statistics:
+    (file,) = entry.also
+    place = locate(entry, name, file)
+    arrays = read_arrays(place.content(), ("n_nodes", "n_bonds", "node_Z"), place.source, what="molecules")
+    nodes, bonds = (arrays[key].astype(np.int64) for key in ("n_nodes", "n_bonds"))
+    return {
+        "molecules": int(nodes.size),
+        "nodes, average": round(float(nodes.mean()), 2),
+        "bonds, average": round(float(bonds.mean()), 2),
+        "2 × bonds + nodes, average": round(float((2 * bonds + nodes).mean()), 2),
+        "elements": int(np.unique(arrays["node_Z"]).size),
+    }

@@ -1,0 +1,94 @@
+"""The file of a set of graphs, and what is checked when it is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from armagnn.data import checks
+from armagnn.data.arrays import Arrays, check_digest, read_arrays, read_file
+from armagnn.data.graphs import GraphsDataset
+from armagnn.errors import DataError
+
+ARRAYS: Final = ("edge_index", "ptr", "y")  # and, if the data has them: node_labels, node_attr, edge_labels, split
+
+
+def read_graphs_file(path: str | Path, *, sha256: str | None = None) -> GraphsDataset:
+    """Read a :class:`GraphsDataset` from an ``.npz`` file; with `sha256`, only from exactly that file.
+
+    The file holds ``edge_index`` (2, E), ``ptr`` (G + 1,) and ``y`` (G,), and may hold ``node_labels`` (N,),
+    ``node_attr`` (N, F), ``edge_labels`` (E,) and ``split`` (G,). Other arrays are ignored.
+
+    Example:
+        >>> dataset = read_graphs_file("ENZYMES.npz")  # doctest: +SKIP
+    """
+    return parse_graphs_file(read_file(path), name=str(path), source=str(path), sha256=sha256)
+
+
+def parse_graphs_file(
+    content: bytes, *, name: str, source: str, sha256: str | None = None, provenance: str = ""
+) -> GraphsDataset:
+    """Turn the bytes of a file into a dataset called `name`; `source` is what errors call the file."""
+    digest = check_digest(content, source, sha256)
+    arrays = read_arrays(content, ARRAYS, source, what="graphs", everything=True)
+    ptr = checks.integers(arrays, "ptr", source)
+    if ptr.size < 2 or ptr[0] != 0 or (ptr[1:] <= ptr[:-1]).any():
+        raise DataError(f"{source}: ptr must rise from 0, by at least one node a graph.")
+    num_graphs = ptr.size - 1
+    y, num_classes = checks.labels(arrays, num_graphs, source, of="graphs")
+    if (y == checks.NO_LABEL).any():
+        raise DataError(f"{source}: y has graphs without a label.")
+    num_nodes = _count(int(ptr[-1]), arrays, source)
+    edge_index = checks.edges(arrays, num_nodes, source)
+    checks.inside_graphs(np.searchsorted(ptr, edge_index, side="right"), source)
+    return GraphsDataset(
+        name=name,
+        edge_index=torch.from_numpy(edge_index),
+        ptr=torch.from_numpy(ptr),
+        y=torch.from_numpy(y),
+        num_classes=num_classes,
+        sha256=digest,
+        node_labels=_optional(arrays, "node_labels", num_nodes, source),
+        node_attr=_attributes(arrays, num_nodes, source),
+        edge_labels=_optional(arrays, "edge_labels", edge_index.shape[1], source),
+        split=_split(arrays, num_graphs, source),
+        provenance=provenance or name,
+    )
+
+
+def _count(num_nodes: int, arrays: Arrays, source: str) -> int:
+    """Return N, the end of ptr, if the arrays that have a row per node agree."""
+    for name in ("node_labels", "node_attr"):
+        if name in arrays and (arrays[name].ndim == 0 or len(arrays[name]) != num_nodes):
+            raise DataError(f"{source}: {name} has shape {arrays[name].shape} for the {num_nodes} nodes of ptr.")
+    if num_nodes > 2**31:
+        raise DataError(f"{source}: ptr ends at {num_nodes}; it must be at most 2^31 nodes.")
+    return num_nodes
+
+
+def _optional(arrays: Arrays, name: str, count: int, source: str) -> Tensor | None:
+    if name not in arrays:
+        return None
+    values = checks.integers(arrays, name, source)
+    checks.sized(values, (count,), name, source)
+    return torch.from_numpy(values)
+
+
+def _attributes(arrays: Arrays, num_nodes: int, source: str) -> Tensor | None:
+    if "node_attr" not in arrays:
+        return None
+    values = checks.reals(arrays, "node_attr", source)
+    if values.ndim != 2 or values.shape[0] != num_nodes or values.shape[1] < 1:
+        raise DataError(f"{source}: node_attr has shape {values.shape}; it must be ({num_nodes}, F).")
+    return torch.from_numpy(values)
+
+
+def _split(arrays: Arrays, num_graphs: int, source: str) -> Tensor | None:
+    split = _optional(arrays, "split", num_graphs, source)
+    if split is not None and set(split.tolist()) != {0, 1, 2}:
+        raise DataError(f"{source}: split holds {sorted(set(split.tolist()))[:10]}; it must use all of 0, 1, 2.")
+    return split

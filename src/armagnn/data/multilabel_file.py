@@ -1,0 +1,105 @@
+"""The file of many graphs whose nodes have many labels (PPI), and what is checked when it is read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from armagnn.data import checks
+from armagnn.data.arrays import Arrays, check_digest, read_arrays
+from armagnn.data.dataset import SPLITS, NodeDataset
+from armagnn.errors import DataError
+
+ARRAYS: Final = (
+    "edge_index", "graph_id", "split", "features_packed", "n_features", "labels_packed", "n_labels", "label_known",
+)  # fmt: skip
+SMALLEST_DEVIATION: Final = 0.01
+"""Features are divided by their deviation or by this, whichever is larger: one of PPI's 50 is constant."""
+
+
+def parse_multilabel_file(
+    content: bytes, *, name: str, source: str, sha256: str | None = None, provenance: str = ""
+) -> NodeDataset:
+    """Turn the bytes of a file like ``ppi.npz`` into one dataset of G components.
+
+    Edges (each once in the file) go both ways, self-loops stay single. Features are z-scored with the mean and the
+    deviation of the training graphs' nodes. A node whose labels are unknown is in no split, so it enters neither a
+    loss nor a metric; it still passes messages on.
+    """
+    digest = check_digest(content, source, sha256)
+    arrays = read_arrays(content, ARRAYS, source, what="multi-label")
+    raw_graph = checks.integers(arrays, "graph_id", source)
+    num_nodes = raw_graph.size
+    if not num_nodes:
+        raise DataError(f"{source}: graph_id is empty; there must be nodes.")
+    graph = np.unique(raw_graph, return_inverse=True)[1].astype(np.int64)
+    edge_index = checks.edges(arrays, num_nodes, source)
+    checks.inside_graphs(graph[edge_index], source)
+    split = _split(arrays, graph, source)
+    x = _bits(arrays, "features", num_nodes, source)
+    y = _bits(arrays, "labels", num_nodes, source)
+    known = arrays["label_known"]
+    if known.dtype != np.bool_ or known.shape != (num_nodes,):
+        raise DataError(f"{source}: label_known is {known.dtype} of shape {known.shape}; it must be {num_nodes} bools.")
+    if y[~known].any():
+        raise DataError(f"{source}: labels_packed has labels where label_known is false; those rows must be zero.")
+    idx = {}
+    for number, part in enumerate(SPLITS):
+        idx[f"{part}_idx"] = torch.from_numpy(np.flatnonzero((split == number) & known))
+        if not len(idx[f"{part}_idx"]):
+            raise DataError(f"{source}: split {number} ({part}) has no node with known labels.")
+    title, share = provenance or name, 100 * float(known.mean())
+    return NodeDataset(
+        name=name,
+        x=torch.from_numpy(standardised(x, split == 0)),
+        edge_index=torch.from_numpy(both_ways(edge_index, num_nodes)),
+        y=torch.from_numpy(y.astype(np.float32)),
+        num_classes=y.shape[1],
+        sha256=digest,
+        graph=torch.from_numpy(graph),
+        provenance=title if known.all() else f"{title} (rebuilt: {share:.2f} % of node labels)",
+        **idx,
+    )
+
+
+def both_ways(edge_index: NDArray[np.int64], num_nodes: int) -> NDArray[np.int64]:
+    """Return every edge in both directions, once each, self-loops once, sorted by source and target.
+
+    Example:
+        >>> both_ways(np.array([[0, 1, 2], [1, 0, 2]]), 3).tolist()
+        [[0, 1, 2], [1, 0, 2]]
+    """
+    source, target = np.hstack([edge_index, edge_index[::-1]])
+    code = np.unique(source * num_nodes + target)
+    return np.stack([code // num_nodes, code % num_nodes])
+
+
+def standardised(x: NDArray[np.uint8], train: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Return (x - mean) / max(deviation, floor), with mean and deviation of the rows `train`."""
+    mean, deviation = x[train].mean(axis=0), x[train].std(axis=0)
+    scaled: NDArray[np.float32] = ((x - mean) / np.maximum(deviation, SMALLEST_DEVIATION)).astype(np.float32)
+    return scaled
+
+
+def _split(arrays: Arrays, graph: NDArray[np.int64], source: str) -> NDArray[np.int64]:
+    split = checks.integers(arrays, "split", source)
+    checks.sized(split, graph.shape, "split", source)
+    checks.within(split, 0, len(SPLITS), "split", source)
+    pairs = np.unique(np.stack([graph, split]), axis=1).shape[1]
+    if pairs != int(graph.max()) + 1:
+        raise DataError(f"{source}: split divides a graph; all nodes of a graph belong to one of 0, 1, 2.")
+    return split
+
+
+def _bits(arrays: Arrays, what: str, num_nodes: int, source: str) -> NDArray[np.uint8]:
+    packed, count = arrays[f"{what}_packed"], int(checks.integers(arrays, f"n_{what}", source, ndim=0))
+    width = -(-count // 8)
+    if count < 1 or packed.dtype != np.uint8 or packed.shape != (num_nodes, width):
+        raise DataError(
+            f"{source}: {what}_packed is {packed.dtype} of shape {packed.shape}; it must be uint8 of shape "
+            f"({num_nodes}, {width}), {count} bits a row."
+        )
+    return np.unpackbits(packed, axis=1, count=count)

@@ -1,0 +1,156 @@
+"""The Cayley layer of Levie et al. (Eqs. 17 and 18)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.parameter import Parameter
+
+from armagnn.errors import ParameterError
+from armagnn.nn.checks import check_size
+from armagnn.nn.conv import Conv, propagate, times
+from armagnn.operators import CSR, GraphOperator
+
+
+class CayleyConv(Conv):
+    r"""The Cayley convolution
+
+    .. math::
+        \bar X = \sigma\left( X C_0 + 2 \mathrm{Re} \sum_{j=1}^K \tilde{\mathcal C}^j X C_j + b \right), \qquad
+        \tilde{\mathcal C} \approx (hL - iI)(hL + iI)^{-1},
+
+    Eqs. 17 and 18 of the paper, from `CayleyNets <https://arxiv.org/abs/1705.07664>`_. L is the ``laplacian`` operator;
+    its Cayley transform maps the frequencies to the unit circle, and the zoom h spreads the part of the spectrum near
+    1/h over it. Eq. 17 has h = 1 and :math:`(L + iI)(L - iI)^{-1}`, the conjugate: the same layers with conjugate C_j.
+
+    The weights C_1, ..., C_K are complex, as Levie et al. have them: each is a pair of real matrices, and C_0 is real.
+    All arithmetic is real.
+
+    The transform of Y is the solution Z of (hL + iI) Z = (hL - iI) Y after T Jacobi iterations,
+
+    .. math::
+        Z^{(0)} = B = D^{-1} (hL - iI) Y, \qquad Z^{(t+1)} = B - D^{-1} (hL + iI - D) Z^{(t)},
+
+    D being the diagonal of hL + iI. That is T + 1 products with L, so the layer reaches K (T + 1) hops. Without
+    self-loops the error falls at least as fast as :math:`(|h| / \sqrt{h^2 + 1})^T`, slowly for a large zoom.
+
+    Args:
+        in_channels: F_in, features of a node.
+        out_channels: F_out, features of a node in the output.
+        order: K, the highest power; there are K complex weights besides C_0.
+        jacobi: T, the Jacobi iterations for each power.
+        zoom: h, or where it starts if it is trained. Any real number is sound: -h is the conjugate of h.
+        train_zoom: train h with the weights; otherwise it is a buffer.
+        act: the non-linearity σ: a name, a callable, or None for a linear layer.
+        dropout: probability with which an entry of the input features X is dropped while training; all powers see the
+            same dropped X.
+        bias: add a trained vector b.
+
+    Shapes:
+        - ``x``: (..., N, F_in) dense, or (N, F_in) sparse, never made dense.
+        - output: (..., N, F_out).
+        - ``weight``: (F_in, 1 + 2 K, F_out): C_0, Re C_1, Im C_1, Re C_2, ...; ``bias``: (F_out); ``zoom``: ().
+
+    Example:
+        >>> import torch
+        >>> conv = CayleyConv(8, 16, order=2)
+        >>> op = conv.operator(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
+        >>> conv(torch.randn(3, 8), op).shape
+        torch.Size([3, 16])
+        >>> conv
+        CayleyConv(8, 16, order=2, jacobi=5)
+    """
+
+    kind = "laplacian"
+    zoom: Tensor
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        order: int = 1,
+        jacobi: int = 5,
+        zoom: float = 1.0,
+        train_zoom: bool = True,
+        act: str | Callable[[Tensor], Tensor] | None = "relu",
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(in_channels, out_channels, act, dropout, bias)
+        check_size("order", order)
+        check_size("jacobi", jacobi)
+        if isinstance(zoom, bool) or not isinstance(zoom, int | float) or not 0 < zoom < float("inf"):
+            raise ParameterError(f"zoom must be a positive number, got {zoom!r}.")
+        self.order, self.jacobi, self.initial_zoom = order, jacobi, float(zoom)
+        self.weight = Parameter(torch.empty(in_channels, 1 + 2 * order, out_channels))
+        if train_zoom:
+            self.zoom = Parameter(torch.empty(()))
+        else:
+            self.register_buffer("zoom", torch.empty(()))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the weights anew (Glorot, uniform), set the bias to zero and the zoom to where it starts."""
+        super().reset_parameters()
+        with torch.no_grad():
+            self.zoom.fill_(self.initial_zoom)
+
+    def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
+        assert op is not None
+        transform = _Transform(op, self.zoom, self.jacobi)
+        if isinstance(x, Tensor) and self._filters_first(x):
+            terms, power = [x], torch.stack([x, torch.zeros_like(x)], 1)
+            for _ in range(self.order):
+                power = transform(power)
+                terms += [2 * power[:, 0], -2 * power[:, 1]]  # 2 Re(C Y) = 2 Re C Re Y - 2 Im C Im Y
+            return times(torch.stack(terms, -1).flatten(2), self.weight.flatten(0, 1))
+        products = times(x, self.weight.flatten(1))
+        first, rest = products[..., : self.out_channels], products[..., self.out_channels :]
+        pairs = rest.reshape(*rest.shape[:2], self.order, 2, self.out_channels).movedim(3, 1)
+        *lower, state = pairs.unbind(3)  # each (N, 2, batch, F_out): the complex X C_j
+        for pair in reversed(lower):  # Horner
+            state = pair + transform(state)
+        return first + 2 * transform(state)[:, 0]
+
+    def _settings(self) -> dict[str, Any]:
+        settings: dict[str, Any] = {"order": self.order, "jacobi": self.jacobi}
+        settings |= {} if self.initial_zoom == 1.0 else {"zoom": self.initial_zoom}
+        return settings | ({} if isinstance(self.zoom, Parameter) else {"train_zoom": False})
+
+
+class _Transform:
+    """The Cayley transform by Jacobi iterations, of complex Y held as (N, 2, batch, F): real and imaginary parts."""
+
+    def __init__(self, op: GraphOperator, zoom: Tensor, iterations: int) -> None:
+        self.op, self.zoom, self.iterations = op, zoom, iterations
+        self.diagonal = diagonal(op)[:, None, None, None]
+        # -i (u + iv) = v - iu: the parts exchanged, with the signs 1 and -1, made where they are needed: no transfer
+        self.turn = 1.0 - 2.0 * torch.arange(2, dtype=op.dtype, device=op.device)[:, None, None]
+        # division by h d + i, as the factor of Y and that of Y with its parts exchanged
+        square = (zoom * self.diagonal).square() + 1.0
+        self.real, self.turned = zoom * self.diagonal / square, self.turn / square
+
+    def __call__(self, y: Tensor) -> Tensor:
+        y = self.zoom * propagate(self.op, y) + self.turn * y.flip(1)
+        right = self.real * y + self.turned * y.flip(1)
+        real, turned = self.zoom * self.real, self.zoom * self.turned
+        state = right
+        for _ in range(self.iterations):
+            off = torch.addcmul(propagate(self.op, state), self.diagonal, state, value=-1)
+            state = right.addcmul(real, off, value=-1).addcmul(turned, off.flip(1), value=-1)
+        return state
+
+
+def diagonal(op: GraphOperator) -> Tensor:
+    """Return the diagonal of an operator, shape (N), differentiable in its values.
+
+    Example:
+        >>> diagonal(GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]), kind="laplacian"))
+        tensor([1., 1.])
+    """
+    counts = (op.rowptr[1:] - op.rowptr[:-1]).long()
+    row = torch.repeat_interleave(torch.arange(op.num_nodes, device=op.device), counts, output_size=op.nnz)
+    return torch.zeros(op.num_nodes, dtype=op.dtype, device=op.device).index_add(0, row, op.value * (row == op.col))

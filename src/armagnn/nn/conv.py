@@ -1,0 +1,154 @@
+"""What all layers but ARMA's share: the call, its checks, dropout, bias and activation around one filter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import Parameter
+
+from armagnn.nn import activations
+from armagnn.nn.checks import check_features, check_fit, check_kind, check_probability, check_size, check_weights
+from armagnn.nn.drop import drop
+from armagnn.operators import CSR, GraphOperator
+from armagnn.operators.csr import fold
+from armagnn.operators.graph import Kind
+
+
+class Conv(nn.Module):
+    r"""A layer :math:`\sigma(f(X) + b)`, where the subclass supplies the filter f.
+
+    Features are brought to (N, batch, F), node-major, at entry and back to (..., N, F) at exit, so that all products
+    with the operator are two-dimensional and copy nothing. Everything is plain torch and ``op @ x``: a layer works
+    under ``torch.func.vmap`` over its parameters, its input, or both.
+
+    Args:
+        in_channels: F_in, features of a node.
+        out_channels: F_out, features of a node in the output.
+        act: the non-linearity σ: a name, a callable, or None for a linear layer.
+        dropout: probability with which an entry of the input features is dropped while training.
+        bias: add a trained vector.
+    """
+
+    kind: ClassVar[Kind | None] = None
+    """The kind of `GraphOperator` that the layer is defined with; None if it looks at no graph."""
+
+    dropout: float | Tensor
+    bias: Parameter | None
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        act: str | Callable[[Tensor], Tensor] | None,
+        dropout: float,
+        bias: bool,
+    ) -> None:
+        super().__init__()
+        check_size("in_channels", in_channels)
+        check_size("out_channels", out_channels)
+        check_probability("dropout", dropout)
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.act = activations.check(act)
+        self.dropout = float(dropout)
+        self.register_parameter("bias", Parameter(torch.zeros(out_channels)) if bias else None)
+
+    def reset_parameters(self) -> None:
+        """Draw the weights anew (Glorot, uniform) and set the bias to zero."""
+        limit = (6.0 / (self.in_channels + self.out_channels)) ** 0.5
+        with torch.no_grad():
+            for name, parameter in self.named_parameters(recurse=False):
+                if name == "bias":
+                    parameter.zero_()
+                elif parameter.dim() >= 2:
+                    parameter.uniform_(-limit, limit)
+
+    # ---------------------------------------------------------------------------------------------------------- graph
+
+    def operator(
+        self,
+        graph: Any,
+        num_nodes: int | None = None,
+        edge_weight: Tensor | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> GraphOperator | None:
+        """Return the operator that the layer wants, built once from a graph in any form; None if it wants none."""
+        if self.kind is None:
+            return None
+        if isinstance(graph, GraphOperator):
+            return check_kind(type(self).__name__, self.kind, graph, edge_weight)
+        return GraphOperator.from_graph(graph, num_nodes, edge_weight, self.kind, dtype=dtype, **self._options())
+
+    def _options(self) -> dict[str, Any]:
+        """Return what the builder of the operator is told besides the kind."""
+        return {}
+
+    # -------------------------------------------------------------------------------------------------------- forward
+
+    def forward(self, x: Tensor | CSR, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
+        """Return the new features, shape (..., N, F_out).
+
+        Args:
+            x: the node features: (..., N, F_in) dense, or (N, F_in) sparse.
+            edge_index: a `GraphOperator` of the layer's kind; or an edge index of shape (2, E), a sparse matrix, a PyG
+                ``Data``, from which one is built on the fly.
+            edge_weight: the weights of an edge index, shape (E).
+        """
+        x, op = self._checked(x, edge_index, edge_weight)
+        leading, nodes = x.shape[:-2], x.shape[-2]
+        x = drop(x, self.dropout, self.training)
+        if isinstance(x, Tensor):
+            x = fold(x).reshape(nodes, math.prod(leading), self.in_channels)
+        out = self._filter(x, op)
+        if self.bias is not None:
+            out = out + self.bias.to(out.dtype)  # of another type only under autocast
+        out = activations.apply(self.act, out)
+        return out.transpose(0, 1).reshape(*leading, nodes, self.out_channels)
+
+    def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
+        """Return f(X), shape (N, batch, F_out), of X: (N, batch, F_in) dense or (N, F_in) sparse."""
+        raise NotImplementedError
+
+    def _checked(self, x: Any, graph: Any, edge_weight: Tensor | None) -> tuple[Tensor | CSR, GraphOperator | None]:
+        """Return features and operator that fit each other and the weights."""
+        x = check_features(x, self.in_channels)
+        check_weights(x, next(self.parameters()))
+        op = self.operator(graph, x.shape[-2], edge_weight, x.dtype)
+        if op is not None:
+            check_fit(x, op)
+        return x, op
+
+    def _filters_first(self, x: Tensor | CSR) -> bool:
+        """Return whether filtering X is cheaper than filtering X W: it is as wide at most, and dense already."""
+        return isinstance(x, Tensor) and self.in_channels <= self.out_channels
+
+    # ----------------------------------------------------------------------------------------------------------- repr
+
+    def _settings(self) -> dict[str, Any]:
+        """Return the options to show besides the sizes."""
+        return {}
+
+    def __repr__(self) -> str:
+        settings = self._settings()
+        settings |= {} if self.act == "relu" else {"act": self.act}
+        settings |= {"dropout": self.dropout} if isinstance(self.dropout, Tensor) or self.dropout else {}
+        extra = "".join(f", {name}={value!r}" for name, value in settings.items())
+        return f"{type(self).__name__}({self.in_channels}, {self.out_channels}{extra})"
+
+
+def times(x: Tensor | CSR, weight: Tensor) -> Tensor:
+    """Return X W, shape (N, batch, F), of a dense (N, batch, F_in) or a sparse (N, F_in) X.
+
+    The product has two axes: vmap over the weights then is one batched product, not one for every node.
+    """
+    if isinstance(x, CSR):
+        return (x @ weight).unsqueeze(1)
+    return (x.flatten(0, 1) @ weight).reshape(*x.shape[:2], weight.shape[1])
+
+
+def propagate(op: GraphOperator, x: Tensor) -> Tensor:
+    """Return ``op @ x`` over the first axis, shape (N, ...): all others are folded into one."""
+    return (op @ x.flatten(1)).reshape(x.shape)

@@ -1,0 +1,62 @@
+"""A dense layer that looks at no graph: the baseline of all baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.parameter import Parameter
+
+from armagnn.nn.conv import Conv, times
+from armagnn.operators import CSR, GraphOperator
+
+
+class MLPConv(Conv):
+    r"""The dense layer
+
+    .. math::
+        \bar X = \sigma(X W + b)
+
+    behind the same call as the graph convolutions, so that it can stand in their place: what a network does with the
+    features alone. The graph may be anything, or None; it is not looked at. A stack of them is a multilayer perceptron.
+
+    Args:
+        in_channels: F_in, features of a node.
+        out_channels: F_out, features of a node in the output.
+        act: the non-linearity σ: a name, a callable, or None for a linear layer.
+        dropout: probability with which an entry of the input features X is dropped while training.
+        bias: add a trained vector b.
+
+    Shapes:
+        - ``x``: (..., N, F_in) dense, or (N, F_in) sparse, never made dense.
+        - output: (..., N, F_out).
+        - ``weight``: (F_in, F_out); ``bias``: (F_out).
+
+    Example:
+        >>> import torch
+        >>> MLPConv(8, 16)(torch.randn(3, 8)).shape
+        torch.Size([3, 16])
+    """
+
+    kind = None
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        act: str | Callable[[Tensor], Tensor] | None = "relu",
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(in_channels, out_channels, act, dropout, bias)
+        self.weight = Parameter(torch.empty(in_channels, out_channels))
+        self.reset_parameters()
+
+    def forward(self, x: Tensor | CSR, edge_index: Any = None, edge_weight: Tensor | None = None) -> Tensor:
+        """Return the new features, shape (..., N, F_out), of (..., N, F_in) dense or (N, F_in) sparse ones."""
+        return super().forward(x, edge_index, edge_weight)
+
+    def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
+        return times(x, self.weight)

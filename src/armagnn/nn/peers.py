@@ -1,0 +1,185 @@
+"""GAT, GraphSAGE and GIN: PyTorch Geometric's layers behind the same call as ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch_geometric.nn as pyg
+from torch import Tensor, nn
+
+from armagnn.errors import ParameterError
+from armagnn.nn.checks import check_size
+from armagnn.nn.conv import Conv
+from armagnn.nn.keep import once_per_operator
+from armagnn.operators import CSR, GraphOperator
+
+
+class Peer(Conv):
+    """A layer of PyG's on the ``adjacency`` operator: bias and activation are ours, the rest theirs (`conv`).
+
+    Edges are what the operator stores: weights are not used, and parallel edges count once. PyG takes neither sparse
+    features nor many signals on one graph. So sparse features are made dense here, and only here; signals become the
+    disjoint graphs of a batch.
+    """
+
+    kind = "adjacency"
+
+    def __init__(
+        self,
+        conv: Any,
+        in_channels: int,
+        out_channels: int,
+        act: str | Callable[[Tensor], Tensor] | None,
+        dropout: float,
+        bias: bool,
+    ) -> None:
+        super().__init__(in_channels, out_channels, act, dropout, bias)
+        self.conv = conv()  # made after the sizes were checked
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the weights anew (Glorot, uniform, as in our own layers) and set all biases to zero."""
+        super().reset_parameters()
+        self.conv.reset_parameters()
+        for module in self.conv.modules():
+            if isinstance(module, nn.Linear | pyg.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+
+    def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
+        assert op is not None
+        x = x.to_dense().unsqueeze(1) if isinstance(x, CSR) else x
+        nodes, batch = x.shape[:2]
+        edges = edge_index(op)
+        if batch != 1:  # node n of signal b is row n * batch + b
+            edges = (edges.unsqueeze(2) * batch + torch.arange(batch, device=edges.device)).flatten(1)
+        out: Tensor = self.conv(x.flatten(0, 1), edges)
+        return out.reshape(nodes, batch, self.out_channels)
+
+
+class GATConv(Peer):
+    r"""The graph attention layer
+
+    .. math::
+        \bar x_i = \sigma\left( \frac{1}{H} \sum_{h=1}^H \sum_{j \in \mathcal N(i) \cup \{i\}}
+        \alpha_{ij}^h x_j W_h + b \right),
+
+    of `Graph Attention Networks <https://arxiv.org/abs/1710.10903>`_, with PyG's attention coefficients α and, by
+    default, the paper's 8 heads. The heads are averaged, so that the output has F_out features whatever their number;
+    with ``concat`` each head has F_out / H features and they stand side by side.
+
+    ``dropout`` acts on the input features; the attention coefficients are not dropped.
+
+    Example:
+        >>> import torch
+        >>> conv = GATConv(8, 16)
+        >>> conv(torch.randn(3, 8), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])).shape
+        torch.Size([3, 16])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        heads: int = 8,
+        concat: bool = False,
+        act: str | Callable[[Tensor], Tensor] | None = "relu",
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        check_size("heads", heads)
+
+        def conv() -> Any:
+            if concat and out_channels % heads:
+                raise ParameterError(f"concat=True needs out_channels divisible by heads={heads}, got {out_channels}.")
+            width = out_channels // heads if concat else out_channels
+            return pyg.GATConv(in_channels, width, heads, concat, bias=False)
+
+        super().__init__(conv, in_channels, out_channels, act, dropout, bias)
+
+    def _settings(self) -> dict[str, Any]:
+        return {"heads": self.conv.heads} | ({"concat": True} if self.conv.concat else {})
+
+
+class SAGEConv(Peer):
+    r"""The GraphSAGE layer with the max aggregator,
+
+    .. math::
+        \bar x_i = \sigma\left( x_i W_1 + \max_{j \in \mathcal N(i)} x_j W_2 + b \right),
+
+    of `Inductive Representation Learning on Large Graphs <https://arxiv.org/abs/1706.02216>`_: the maximum, feature by
+    feature, comes first, and is 0 for a node without neighbours. ``dropout`` acts on the input features.
+
+    Example:
+        >>> import torch
+        >>> conv = SAGEConv(8, 16)
+        >>> conv(torch.randn(3, 8), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])).shape
+        torch.Size([3, 16])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        act: str | Callable[[Tensor], Tensor] | None = "relu",
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(
+            lambda: pyg.SAGEConv(in_channels, out_channels, aggr="max", bias=False),
+            in_channels, out_channels, act, dropout, bias,
+        )  # fmt: skip
+
+
+class GINConv(Peer):
+    r"""The graph isomorphism layer
+
+    .. math::
+        \bar x_i = \sigma\left( \mathrm{MLP}\left( (1 + \epsilon) x_i + \sum_{j \in \mathcal N(i)} x_j \right) \right),
+
+    of `How Powerful are Graph Neural Networks? <https://arxiv.org/abs/1810.00826>`_, with a trained ε that starts at 0
+    and, as in the paper, an MLP with 2 hidden ReLU layers; they are F_out wide. ``dropout`` acts on the input features.
+
+    Example:
+        >>> import torch
+        >>> conv = GINConv(8, 16)
+        >>> conv(torch.randn(3, 8), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])).shape
+        torch.Size([3, 16])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        act: str | Callable[[Tensor], Tensor] | None = "relu",
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        def conv() -> Any:
+            mlp = nn.Sequential(
+                nn.Linear(in_channels, out_channels, bias),
+                nn.ReLU(),
+                nn.Linear(out_channels, out_channels, bias),
+                nn.ReLU(),
+                nn.Linear(out_channels, out_channels, False),  # its bias is the layer's
+            )
+            return pyg.GINConv(mlp, train_eps=True)
+
+        super().__init__(conv, in_channels, out_channels, act, dropout, bias)
+
+
+@once_per_operator
+def edge_index(op: GraphOperator) -> Tensor:
+    """Return (source, target) of every stored entry, shape (2, nnz), sorted by target.
+
+    Example:
+        >>> edge_index(GraphOperator.from_edge_index(torch.tensor([[0, 2, 1], [1, 1, 2]]), kind="adjacency"))
+        tensor([[0, 2, 1],
+                [1, 1, 2]])
+    """
+    counts = (op.rowptr[1:] - op.rowptr[:-1]).long()
+    row = torch.repeat_interleave(torch.arange(op.num_nodes, device=op.device), counts, output_size=op.nnz)
+    return torch.stack([op.col.long(), row])

@@ -1,0 +1,1 @@
+"""What was published (numbers, hyperparameters), and how each table and figure is made again."""

@@ -1,0 +1,197 @@
+"""A checkpoint within a training: what is needed to go on, in files of at most 16 MiB.
+
+The tensors, in order, are one stream of bytes, cut into safetensors files. The manifest (what the state looks like,
+which files hold it, their checksums) is written after them and is the one point of commitment: killed at any moment,
+the folder holds the previous checkpoint or the new one, whole.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from armagnn.errors import ParameterError, RunError
+from armagnn.training.atomic import write_atomic
+from armagnn.training.manifest import from_bytes, sha256, to_bytes
+
+LIMIT = 16 * 2**20  # bytes of a file
+PIECE = LIMIT - 4096  # bytes of tensors in a file: the rest is for its header
+MANIFEST = "checkpoint.json"
+FORMAT, VERSION = "armagnn-checkpoint", 1
+AGAIN = "Remove the folder to begin this trial anew."
+PART = re.compile(r"[1-9]\d*-\d+\.safetensors")
+
+
+class Checkpoint:
+    """The checkpoint of the trial `key`, in a folder of its own under `folder`.
+
+    A state is nested dicts (keys are names or integers), lists and tuples of tensors, numbers, texts, True, False and
+    None; it comes back bit by bit the same, with its tensors on the CPU. The trial must have one writer at a time
+    (:meth:`armagnn.training.store.Store.claim` sees to that).
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     checkpoint = Checkpoint(folder, "trial-7")
+        ...     before = checkpoint.load()
+        ...     checkpoint.save({"epoch": 3, "best": float("inf"), "weight": torch.tensor([1.0, -0.0])})
+        ...     before, checkpoint.load()
+        (None, {'epoch': 3, 'best': inf, 'weight': tensor([1., -0.])})
+    """
+
+    def __init__(self, folder: str | Path, key: str) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", key):
+            raise ParameterError(f"key is {key!r}; use letters, digits, dashes and dots: it is the name of a folder.")
+        self.path = Path(folder, key)
+
+    def save(self, state: dict[Any, Any]) -> None:
+        """Replace the checkpoint by `state`."""
+        tensors: list[Tensor] = []
+        shape = _describe(state, tensors)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            numbers = [int(file.name.split("-")[0]) for file in self._parts()]
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot be made ({error.strerror}).") from error
+        stream = torch.cat([_to_bytes(tensor) for tensor in tensors]) if tensors else torch.empty(0, dtype=torch.uint8)
+        files: list[list[str]] = []
+        for part, start in enumerate(range(0, len(stream), PIECE)):
+            name = f"{max(numbers, default=0) + 1}-{part}.safetensors"
+            content = safetensors.torch.save({"bytes": stream[start : start + PIECE].clone()})
+            write_atomic(self.path / name, content)
+            files.append([name, sha256(content)])
+        content = _manifest({"state": shape, "files": files})
+        if len(content) > LIMIT:
+            raise ParameterError(f"{self.path}: a checkpoint with {len(content)} bytes of plain numbers; use tensors.")
+        write_atomic(self.path / MANIFEST, content)
+        self._remove_parts(keep={name for name, _ in files})
+
+    def load(self) -> dict[Any, Any] | None:
+        """The state that was saved last, or None if there is none."""
+        path = self.path / MANIFEST
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise RunError(f"{path}: cannot be read ({error.strerror}). {AGAIN}") from error
+        try:
+            parsed = from_bytes(path, content)
+        except RunError as error:
+            raise RunError(f"{path}: corrupt, truncated or not JSON. {AGAIN}") from error
+        if parsed.get("format") != FORMAT or parsed.get("version") != VERSION:
+            raise RunError(f"{path}: no checkpoint that this version of armagnn can read. {AGAIN}")
+        body = {name: parsed.get(name) for name in ("state", "files")}
+        if _manifest(body) != content or not isinstance(body["files"], list):
+            raise RunError(f"{path}: corrupt (checksum mismatch). {AGAIN}")
+        pieces = [self._read(name, digest) for name, digest in body["files"]]
+        stream = _Stream(torch.cat(pieces) if pieces else torch.empty(0, dtype=torch.uint8))
+        try:
+            state = _rebuild(body["state"], stream)
+        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise RunError(f"{path}: corrupt ({error}). {AGAIN}") from error
+        if not isinstance(state, dict) or stream.left:
+            raise RunError(f"{path}: corrupt (not the state that was saved). {AGAIN}")
+        return state
+
+    def clear(self) -> None:
+        """Remove the checkpoint, when the trial is finished (and only its own files)."""
+        try:
+            (self.path / MANIFEST).unlink(missing_ok=True)  # first: what is left without it is no checkpoint
+            self._remove_parts(keep=set())
+            if self.path.is_dir() and not any(self.path.iterdir()):
+                self.path.rmdir()
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot be removed ({error.strerror}).") from error
+
+    def _parts(self) -> list[Path]:
+        return [file for file in self.path.glob("*") if PART.fullmatch(file.name)]
+
+    def _remove_parts(self, keep: set[str]) -> None:
+        drafts = list(self.path.glob(".*.tmp"))  # of a write that was killed
+        for file in [*self._parts(), *drafts]:
+            if file.name not in keep:
+                file.unlink(missing_ok=True)
+
+    def _read(self, name: str, digest: str) -> Tensor:
+        if not PART.fullmatch(name):  # also keeps "../" out
+            raise RunError(f"{self.path / MANIFEST}: names a file that no checkpoint has: {name!r}.")
+        try:
+            content = (self.path / name).read_bytes()
+            if sha256(content) != digest:
+                raise RunError(f"{self.path / name}: corrupt or truncated (checksum mismatch). {AGAIN}")
+            return safetensors.torch.load(content)["bytes"]
+        except (OSError, SafetensorError, KeyError) as error:
+            raise RunError(f"{self.path / name}: missing or unreadable ({error}). {AGAIN}") from error
+
+
+class _Stream:
+    """The bytes of all tensors, taken from the front."""
+
+    def __init__(self, content: Tensor) -> None:
+        self._content, self._at = content, 0
+
+    @property
+    def left(self) -> int:
+        return len(self._content) - self._at
+
+    def take(self, dtype: torch.dtype, shape: list[int]) -> Tensor:
+        size = dtype.itemsize * math.prod(shape)
+        if size > self.left:
+            raise ValueError("its tensors are not all there")
+        piece = self._content[self._at : self._at + size].clone()  # its own memory, aligned for any dtype
+        self._at += size
+        return piece.view(dtype).reshape(shape)
+
+
+def _manifest(body: dict[str, Any]) -> bytes:
+    content = {"format": FORMAT, "version": VERSION, **body}
+    return to_bytes({**content, "sha256": sha256(to_bytes(content))})
+
+
+def _to_bytes(tensor: Tensor) -> Tensor:
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        raise ParameterError(f"A checkpoint keeps dense tensors, not {tensor.layout}.")
+    return tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1).view(torch.uint8)
+
+
+def _describe(value: Any, tensors: list[Tensor]) -> list[Any]:
+    """The shape of a state as JSON: [kind, content]; its tensors go to `tensors`."""
+    if isinstance(value, Tensor):
+        tensors.append(value)
+        return ["tensor", str(value.dtype).removeprefix("torch."), list(value.shape)]
+    if isinstance(value, dict):
+        if not all(type(key) in (str, int) for key in value):
+            raise ParameterError("The keys of a checkpoint's dicts are names or integers.")
+        return ["dict", [[key, _describe(item, tensors)] for key, item in value.items()]]
+    if isinstance(value, (list, tuple)):
+        return ["list" if isinstance(value, list) else "tuple", [_describe(item, tensors) for item in value]]
+    if type(value) is float:
+        return ["float", value.hex()]  # exact, and there are "inf" and "nan"
+    if value is None or type(value) in (bool, int, str):
+        return ["plain", value]
+    raise ParameterError(f"A checkpoint keeps tensors and plain values, not {type(value).__name__}. Convert it first.")
+
+
+def _rebuild(described: Any, stream: _Stream) -> Any:
+    kind, content, *rest = described
+    if kind == "tensor":
+        dtype = getattr(torch, content)
+        if not isinstance(dtype, torch.dtype):
+            raise ValueError(f"no dtype {content!r}")
+        return stream.take(dtype, *rest)
+    if kind == "dict":
+        return {key: _rebuild(item, stream) for key, item in content}
+    if kind in ("list", "tuple"):
+        items = [_rebuild(item, stream) for item in content]
+        return items if kind == "list" else tuple(items)
+    if kind == "float":
+        return float.fromhex(content)
+    return content

@@ -1,0 +1,370 @@
+"""Many trials: those that are missing from the store are done, and kept one by one as they are finished.
+
+This process alone writes to the store; workers (processes of this machine, or Ray's on a cluster) only compute. So
+whatever dies, whenever, what was finished stays, and the same call again does the rest.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import threading
+import time
+import traceback
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import connection
+from typing import Any, Protocol, Self
+
+from armagnn.errors import ParameterError, RunError, UnknownNameError
+from armagnn.training.pool import _deaf_to_interrupts
+from armagnn.training.store import Record, Store
+
+ATTEMPTS = 3  # of a job whose workers die
+GLANCE = 0.2  # seconds between two looks at what other processes have finished
+
+
+class Job(Protocol):
+    """A batch of trials that are done together: a frozen dataclass that can be pickled.
+
+    A job may also have ``gpus``, the number that one worker needs on a Ray cluster (0 if it has none).
+    """
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The keys of the records it gives, known beforehand (:func:`armagnn.training.store.trial_key`)."""
+
+    def only(self, keys: Collection[str]) -> Self:
+        """The same job with these trials only."""
+
+
+Work = Callable[[Any], Iterable[Record]]
+
+
+class TrialWatcher:
+    """What :func:`execute` tells while it works; override what you want to see."""
+
+    def start(self, total: int) -> None:
+        """There are so many trials, of which some may be in the store already."""
+
+    def trial(self, record: Record, *, new: bool) -> None:
+        """A trial is in the store: finished just now, or (not `new`) by an earlier call or by another process."""
+
+    def lost(self, reason: str) -> None:
+        """A worker died, and its job is given to another one."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The worker of a job died."""
+
+    reason: str
+
+
+Event = tuple[int, Record | Lost | Exception | None]  # of the job with that number; None: it is done
+
+
+class Pool(Protocol):
+    """What does jobs."""
+
+    def has_room(self) -> bool:
+        """Can another job be given now?"""
+
+    def submit(self, number: int, job: Any) -> None:
+        """Begin a job."""
+
+    def events(self) -> Iterator[Event]:
+        """What has happened; waits for it, but not much longer than GLANCE."""
+
+    def close(self) -> None:
+        """End all that is at work."""
+
+
+def execute(
+    jobs: Sequence[Job],
+    work: Work,
+    store: Store,
+    workers: int = 1,
+    engine: str = "local",
+    watcher: TrialWatcher | None = None,
+) -> int:
+    """Do the trials of `jobs` that are not in `store`, keep each as soon as it is finished, return how many were new.
+
+    `work` takes a job and yields its records. It must be a function of a module (other processes import it), and a
+    script that asks for more than one worker needs ``if __name__ == "__main__":``. Jobs that are done are skipped, of
+    jobs that are half done the rest is asked for (``job.only(...)``), and jobs that another process is at work on are
+    waited for. A job whose worker dies is given to another one, twice at most.
+
+    Args:
+        jobs: what there is to do.
+        work: how it is done.
+        store: where finished trials are kept.
+        workers: processes at a time; 1 works in this process. On a Ray cluster its size decides.
+        engine: "local", or "ray" for the Ray cluster of this machine, or that of ``RAY_ADDRESS``.
+        watcher: is told what happens.
+
+    Example:
+        >>> execute(jobs, work, Store("runs/store.sqlite"), workers=4)  # doctest: +SKIP
+    """
+    if workers < 1:
+        raise ParameterError(f"workers is {workers}; at least 1 must work.")
+    double = [key for key, count in Counter(key for job in jobs for key in job.keys).items() if count > 1]
+    if double:
+        raise ParameterError(
+            f"Two jobs, or one twice, have the same trial ({double[0]}): it would be one row, not two."
+        )
+    watcher = watcher or TrialWatcher()
+    watcher.start(sum(len(job.keys) for job in jobs))
+    jobs = _keep_missing(jobs, store, watcher)
+    if not jobs:
+        return 0
+    pool = _make_pool(engine, min(workers, len(jobs)), work)
+    try:
+        return _Execution(jobs, store, pool, watcher).finish()
+    finally:  # also after Ctrl-C
+        pool.close()
+        store.release(key for job in jobs for key in job.keys)
+
+
+def _make_pool(engine: str, workers: int, work: Work) -> Pool:
+    if engine == "ray":
+        from armagnn.training.ray_engine import RayPool  # Ray is an extra, and slow to import
+
+        return RayPool(work)
+    if engine != "local":
+        raise UnknownNameError("engine", engine, ("local", "ray"))
+    return Processes(work, workers) if workers > 1 else ThisProcess(work)
+
+
+def _keep_missing(jobs: Iterable[Job], store: Store, watcher: TrialWatcher) -> list[Job]:
+    """What is left to do of `jobs`; what is not is told."""
+    left: list[Job] = []
+    for job in jobs:
+        missing = store.missing(job.keys)
+        _tell_kept(set(job.keys) - set(missing), store, watcher)
+        if missing:
+            left.append(job if len(missing) == len(job.keys) else job.only(missing))
+    return left
+
+
+def _tell_kept(keys: Collection[str], store: Store, watcher: TrialWatcher) -> None:
+    for key in sorted(keys):
+        record = store.get(key)
+        if record is not None:
+            watcher.trial(record, new=False)
+
+
+class _Execution:
+    """One call of :func:`execute`: which jobs wait, which are at work, how often their workers died."""
+
+    def __init__(self, jobs: Sequence[Job], store: Store, pool: Pool, watcher: TrialWatcher) -> None:
+        self._store, self._pool, self._watcher = store, pool, watcher
+        self._jobs = dict(enumerate(jobs))
+        self._waiting = deque(self._jobs)
+        self._working: set[int] = set()
+        self._deaths: Counter[int] = Counter()
+        self._new = 0
+
+    def finish(self) -> int:
+        while self._waiting or self._working:
+            self._submit()
+            if not self._working:  # others are at work on all that is left
+                time.sleep(GLANCE)
+                continue
+            for number, what in self._pool.events():
+                self._note(number, what)
+        return self._new
+
+    def _submit(self) -> None:
+        """Give jobs to the pool, those that nobody else is at work on first."""
+        for _ in range(len(self._waiting)):
+            if not self._pool.has_room():
+                return
+            number = self._waiting.popleft()
+            job = self._jobs[number]
+            if not self._store.claim(job.keys):
+                self._waiting.append(number)
+                continue
+            left = _keep_missing([job], self._store, self._watcher)  # again: another process may have done it meanwhile
+            if left:
+                self._jobs[number] = left[0]
+                self._working.add(number)
+                self._pool.submit(number, left[0])
+
+    def _note(self, number: int, what: Record | Lost | Exception | None) -> None:
+        job = self._jobs[number]
+        if isinstance(what, Record):
+            if what.key not in job.keys:
+                raise RunError(
+                    f"A job gave a trial of {what.cell} (seed {what.seed}) that its keys do not announce: "
+                    "table, config, seed, fold and data_sha256 must be those of its key."
+                )
+            new = self._store.add([what]) == 1
+            self._new += new
+            self._watcher.trial(what, new=new)
+        elif isinstance(what, Exception):
+            raise what
+        elif isinstance(what, Lost):
+            self._lost(number, what)
+        else:
+            missing = self._store.missing(job.keys)
+            if missing:
+                raise RunError(f"A job ended without {len(missing)} of its {len(job.keys)} trials ({missing[0]}).")
+            self._store.release(job.keys)
+            self._working.remove(number)
+
+    def _lost(self, number: int, lost: Lost) -> None:
+        self._deaths[number] += 1
+        if self._deaths[number] == ATTEMPTS:
+            raise RunError(
+                f"A job was given up: its workers died {ATTEMPTS} times ({lost.reason}). Finished trials are kept: "
+                "give the command again to continue, with fewer workers if memory ran out."
+            )
+        self._watcher.lost(lost.reason)
+        missing = self._store.missing(self._jobs[number].keys)
+        self._working.remove(number)
+        if missing:
+            self._jobs[number] = self._jobs[number].only(missing)
+            self._waiting.appendleft(number)  # still claimed by this process
+
+
+class ThisProcess:
+    """Jobs one after the other, here."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._job: tuple[int, Any] | None = None
+
+    def has_room(self) -> bool:
+        """Not while a job waits for :meth:`events` to do it."""
+        return self._job is None
+
+    def submit(self, number: int, job: Any) -> None:
+        """Remember the job."""
+        self._job = number, job
+
+    def events(self) -> Iterator[Event]:
+        """Do the job."""
+        if self._job is not None:
+            number, job = self._job
+            for record in self._work(job):
+                yield number, record
+            self._job = None
+            yield number, None
+
+    def close(self) -> None:
+        """Nothing is at work."""
+
+
+@dataclass(eq=False)
+class _Worker:
+    process: Any
+    pipe: Any
+    number: int | None = None  # of the job it is at work on
+
+
+class Processes:
+    """Jobs in processes of this machine.
+
+    Each worker has a pipe of its own: with a queue for all, one that is killed while it writes would leave the
+    queue's lock taken for ever. A pipe also tells by itself when the other end is gone.
+    """
+
+    def __init__(self, work: Work, workers: int) -> None:
+        self._work, self._most = work, workers
+        self._workers: list[_Worker] = []
+
+    def has_room(self) -> bool:
+        """Is a worker idle, or may one more start?"""
+        return len(self._workers) < self._most or any(worker.number is None for worker in self._workers)
+
+    def submit(self, number: int, job: Any) -> None:
+        """Give a job to an idle worker, or to a new one."""
+        worker = next((worker for worker in self._workers if worker.number is None), None) or self._start()
+        worker.number = number
+        with suppress(OSError):  # it died while idle: events() finds out
+            worker.pipe.send(job)
+
+    def events(self) -> Iterator[Event]:
+        """What the workers have sent, and whose pipe has ended."""
+        for pipe in connection.wait([worker.pipe for worker in self._workers], GLANCE):
+            worker = next(worker for worker in self._workers if worker.pipe is pipe)
+            try:
+                what = worker.pipe.recv()
+            except (EOFError, OSError):  # also in the middle of a message
+                self._workers.remove(worker)
+                _end(worker)
+                if worker.number is not None:
+                    yield worker.number, Lost(f"exit code {worker.process.exitcode}")
+                continue
+            number = worker.number
+            if number is None:
+                continue
+            if what is None:
+                worker.number = None
+            yield number, what
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker in self._workers:
+            worker.process.terminate()
+        for worker in self._workers:
+            _end(worker)
+        self._workers.clear()
+
+    def _start(self) -> _Worker:
+        context = multiprocessing.get_context("spawn")  # forking a process that has threads (torch's, rich's) can hang
+        here, there = context.Pipe()
+        process = context.Process(target=_serve, args=(self._work, there), daemon=True)
+        with _deaf_to_interrupts():
+            process.start()
+            self._workers.append(worker := _Worker(process, here))
+        there.close()  # the worker has its own copy: when that is gone, the pipe has ended
+        return worker
+
+
+def _end(worker: _Worker) -> None:
+    worker.pipe.close()
+    worker.process.join(5)
+    if worker.process.exitcode is None:
+        worker.process.kill()
+        worker.process.join()
+
+
+def _serve(work: Work, pipe: Any) -> None:
+    """The life of a worker: jobs come through the pipe, records go back, None after the last of a job."""
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    try:
+        while True:
+            job = pipe.recv()
+            try:
+                for record in work(job):
+                    pipe.send(record)
+            except Exception as error:
+                pipe.send(_portable(error))
+                return
+            pipe.send(None)
+    except (EOFError, OSError):  # the parent has closed the pipe, or is gone
+        return
+
+
+def _die_with_parent() -> None:
+    # A parent that was killed cannot say so. What its workers find then nobody keeps, and they would be in the way
+    # of those of the command given again.
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def _portable(error: Exception) -> Exception:
+    """The error itself if it can travel between processes, else its text."""
+    try:
+        pickle.loads(pickle.dumps(error))
+        error.add_note("".join(traceback.format_exception(error)))  # where in the worker it was raised
+        return error
+    except Exception:
+        return RunError(f"A job failed: {''.join(traceback.format_exception(error))}")

@@ -1,0 +1,366 @@
+"""Trials are an axis: R trainings of one network on one graph, as one training.
+
+Parameters have one more axis, of length R; ``torch.func.vmap`` carries it through the network, where the kernels fold
+it into the feature axis of one product. Each trial has its own initial weights, masks, learning rate, L2 weight, drop
+rates and early stopping, and gives what it would give alone: initial weights and the seeds of its masks are functions
+of its own seed, and nothing mixes the trials but the order in which a sum is taken.
+
+On a GPU an epoch (step, validation, early stopping) is recorded once and replayed: no part of it waits for the
+processor.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from armagnn.errors import ParameterError
+from armagnn.kernels import backend
+from armagnn.kernels.random import keys, source
+from armagnn.training.capture import capture
+from armagnn.training.stopping import check_stopping
+
+DRAWS: Final = 64
+"""The most seeds of masks that a network may draw in one forward pass."""
+
+AHEAD: Final = 128
+"""Epochs whose seeds are drawn at a time."""
+
+LOOK: Final = {"cpu": 5, "cuda": 25}
+"""Epochs between two looks at who has stopped; a look waits for the device, and changes no result."""
+
+Predict = Callable[..., Tensor]
+
+
+class Task(Protocol):
+    """What is trained for: a loss, and metrics (with at least "loss" and "accuracy") of the splits."""
+
+    def loss(self, predict: Predict) -> Tensor:
+        """The training loss, without axes."""
+
+    def metrics(self, predict: Predict, split: str) -> dict[str, Tensor]:
+        """The metrics of "val" or "test", each without axes."""
+
+
+class Network(Protocol):
+    """A network whose drop rates can be set, to numbers or to tensors."""
+
+    def set_rates(self, *rates: float | Tensor) -> None:
+        """Set the drop rates."""
+
+    def trial_axis(self, name: str) -> int:
+        """Where the trials go among the axes of a parameter: after the axis that a sparse product sums over."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What may differ between the trials of a batch.
+
+    Attributes:
+        seed: of the initial weights and of all masks.
+        lr: learning rate of Adam.
+        l2: c of the penalty c ||W||^2 on every kernel W (not on biases, nor on single numbers); its gradient is 2 c W.
+        rates: drop rates, as the network's ``set_rates`` takes them.
+    """
+
+    seed: int
+    lr: float
+    l2: float
+    rates: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What one trial gave: metrics of the state that was best on validation, and the way there.
+
+    Attributes:
+        setting: the trial's own.
+        best_epoch: the epoch (from 1) whose weights were best on validation; 0 if training diverged at once.
+        epochs: how many epochs it was trained.
+        val: validation metrics of those weights.
+        test: their test metrics, looked at once, after training.
+        seconds: its share of the time of the batch.
+        history: per epoch "train_loss" (under dropout, before the step), "val_loss" and "val_accuracy".
+        state: those weights, on the CPU.
+    """
+
+    setting: Setting
+    best_epoch: int
+    epochs: int
+    val: dict[str, float]
+    test: dict[str, float]
+    seconds: float
+    history: dict[str, list[float]]
+    state: dict[str, Tensor]
+
+
+class Trials:
+    """R trainings of one network as one: full-batch Adam, validation after every step, early stopping by trial.
+
+    Args:
+        build: makes the network, with weights from torch's global generator.
+        task: what the network is trained for, on the device.
+        settings: one for each trial.
+        epochs: most epochs of a trial.
+        patience: epochs without improvement after which a trial stops.
+        stop_on: "loss" or "accuracy" (of which, where equal, the lower loss is the better), on validation.
+        device: where to train.
+        dtype: of the parameters.
+        batched: whether vmap can carry the trials through the network; if not, there must be one alone.
+
+    Example:
+        >>> from armagnn.data import load
+        >>> from armagnn.tasks import NodeNet, NodeTask
+        >>> cora = load("cora")
+        >>> build = lambda: NodeNet("arma", cora.num_features, cora.num_classes)
+        >>> settings = [Setting(seed, lr=0.01, l2=5e-4, rates=(0.5, 0.5, 0.5)) for seed in range(3)]
+        >>> trials = Trials(build, NodeTask(cora, build()), settings, epochs=4, patience=9, stop_on="loss")
+        >>> sorted(outcome.epochs for outcome in trials.run())
+        [4, 4, 4]
+    """
+
+    def __init__(
+        self,
+        build: Callable[[], nn.Module],
+        task: Task,
+        settings: Sequence[Setting],
+        *,
+        epochs: int,
+        patience: int,
+        stop_on: str,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        batched: bool = True,
+    ) -> None:
+        check_stopping(stop_on, patience)
+        if not batched and len(settings) != 1:
+            raise ParameterError(f"{len(settings)} trials of a network that cannot be batched: train them one by one.")
+        self.task, self.epochs, self.patience, self.stop_on = task, epochs, patience, stop_on
+        self.device, self.batched = torch.device(device), batched and len(settings) > 1
+        self.settings = list(settings)
+        networks = [_drawn(build, setting.seed, dtype) for setting in settings]
+        self.network: Any = networks[0].to(self.device)
+        states = [dict(network.named_parameters()) for network in networks]
+        self.axes = {name: self.network.trial_axis(name) for name in states[0]}
+        self.params = {
+            name: torch.stack([state[name].detach().cpu() for state in states], self.axes[name]).to(self.device)
+            for name in states[0]
+        }
+        self._start()
+
+    # ---------------------------------------------------------------------------------------------------------- state
+
+    def _start(self) -> None:
+        trials, device = len(self.settings), self.device
+
+        def numbers(values: Sequence[float]) -> Tensor:
+            return torch.tensor(values, dtype=torch.float64, device=device)
+
+        for param in self.params.values():
+            param.requires_grad_()
+        self.mean = {name: torch.zeros_like(param) for name, param in self.params.items()}
+        self.square = {name: torch.zeros_like(param) for name, param in self.params.items()}
+        self.best = {name: param.detach().clone() for name, param in self.params.items()}
+        self.seed = torch.tensor([setting.seed for setting in self.settings], device=device)
+        self.lr = numbers([setting.lr for setting in self.settings])
+        self.decay = numbers([2.0 * setting.l2 for setting in self.settings])
+        self.rates = numbers([setting.rates for setting in self.settings])  # type: ignore[misc]
+        self.free = torch.zeros_like(self.decay)
+        self.score = torch.full((trials, 2), -torch.inf, dtype=torch.float64, device=device)
+        self.best_epoch = torch.zeros(trials, dtype=torch.int64, device=device)
+        self.active = torch.ones(trials, dtype=torch.bool, device=device)
+        self.history = torch.full((self.epochs, 3, trials), torch.nan, dtype=torch.float64, device=device)
+        self.epoch = torch.zeros(1, dtype=torch.int64, device=device)
+        self.seeds = torch.zeros(AHEAD, trials, DRAWS, dtype=torch.int64, device=device)
+        self.done = 0
+        self.spent = [0.0] * trials
+
+    def state(self) -> dict[str, Any]:
+        """All that training goes on from, as a nested dict of tensors and plain numbers."""
+        return {
+            "params": {name: param.detach() for name, param in self.params.items()},
+            "mean": self.mean, "square": self.square, "best": self.best,
+            "score": self.score, "best_epoch": self.best_epoch, "active": self.active,
+            "history": self.history[: self.done].clone(), "done": self.done, "spent": self.spent,
+            "seeds_of": [setting.seed for setting in self.settings],
+        }  # fmt: skip
+
+    def restore(self, state: Mapping[str, Any], settings: Sequence[Setting]) -> None:
+        """Go on from a `state`; `settings` are those of all trials that the batch began with."""
+        by_seed = {setting.seed: setting for setting in settings}
+        self.settings = [by_seed[seed] for seed in state["seeds_of"]]
+        self.batched = self.batched and len(self.settings) > 1
+        self.params = {name: value.to(self.device).clone() for name, value in state["params"].items()}
+        self._start()
+        for name in ("mean", "square", "best"):
+            setattr(self, name, {key: value.to(self.device).clone() for key, value in state[name].items()})
+        for name in ("score", "best_epoch", "active"):
+            setattr(self, name, state[name].to(self.device).clone())
+        self.done, self.spent = int(state["done"]), list(state["spent"])
+        self.history[: self.done] = state["history"].to(self.device)
+        self.epoch.fill_(self.done)
+        self._draw_seeds()
+
+    # ---------------------------------------------------------------------------------------------------------- epoch
+
+    def _mapped(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Apply a function of one trial to all; the results have the trials as their first axis."""
+        params, *others = arguments
+        if self.batched:
+            return vmap(function, in_dims=(self.axes, *(0 for _ in others)))(params, *others)
+        alone = {name: param.squeeze(self.axes[name]) for name, param in params.items()}
+        results = function(alone, *(other.squeeze(0) for other in others))
+        return torch.utils._pytree.tree_map(lambda t: t.unsqueeze(0), results)
+
+    def _along(self, values: Tensor, name: str) -> Tensor:
+        """Return numbers of the trials, shape (R), so that they broadcast with a parameter."""
+        shape = [1] * self.params[name].dim()
+        shape[self.axes[name]] = -1
+        return values.view(shape)
+
+    def _rates(self, rates: Tensor) -> Sequence[float | Tensor]:
+        return rates.unbind(0) if self.batched else self.settings[0].rates
+
+    def _predict(self, params: dict[str, Tensor]) -> Predict:
+        return lambda *inputs: functional_call(self.network, params, inputs)
+
+    def _loss(self, params: dict[str, Tensor], seeds: Tensor, rates: Tensor) -> Tensor:
+        self.network.set_rates(*self._rates(rates))
+        with source(seeds):
+            return self.task.loss(self._predict(params))
+
+    def _metrics(self, params: dict[str, Tensor], split: str) -> dict[str, Tensor]:
+        self.network.eval()
+        with torch.no_grad():
+            found: dict[str, Tensor] = self._mapped(lambda p: self.task.metrics(self._predict(p), split), params)
+        return found
+
+    def _step(self) -> Tensor:
+        """Take one step of Adam in every trial; return the losses before it."""
+        self.network.train()
+        seeds = self.seeds.index_select(0, self.epoch % AHEAD).squeeze(0)
+        losses: Tensor = self._mapped(self._loss, self.params, seeds, self.rates)
+        gradients = torch.autograd.grad(losses.sum(), list(self.params.values()), allow_unused=True)
+        adam, count = backend(self.device).adam, (self.epoch + 1).double().squeeze(0)
+        with torch.no_grad():
+            for (name, param), gradient in zip(self.params.items(), gradients, strict=True):
+                if gradient is not None:
+                    decay = self.free if name.endswith("bias") or param.dim() < 3 else self.decay
+                    tensors = (param.detach(), gradient, self.mean[name], self.square[name])
+                    adam(*tensors, self.lr, decay, count, self.axes[name])
+        return losses.detach()
+
+    def _one_epoch(self) -> None:
+        losses = self._step()
+        found = self._metrics(self.params, "val")
+        with torch.no_grad():
+            loss, accuracy = found["loss"], found["accuracy"]
+            first, tie = (-loss, torch.zeros_like(loss)) if self.stop_on == "loss" else (accuracy, -loss)
+            before, tied = self.score.unbind(1)
+            better = self.active & ((first > before) | ((first == before) & (tie > tied)))
+            self.score.copy_(torch.where(better[:, None], torch.stack([first, tie], 1), self.score))
+            self._remember(better)
+            row = torch.stack([losses.double(), loss, accuracy])
+            self.history.index_copy_(0, self.epoch, row.unsqueeze(0))
+            self.epoch += 1
+            self.best_epoch.copy_(torch.where(better, self.epoch, self.best_epoch))
+            self.active &= self.epoch - self.best_epoch < self.patience
+
+    def _remember(self, better: Tensor) -> None:
+        """Keep the parameters of the trials that are better than before."""
+        if self.device.type == "cpu":  # where looking costs nothing, copying all of them would
+            for index in better.nonzero().flatten().tolist():
+                for name, param in self.params.items():
+                    self.best[name].select(self.axes[name], index).copy_(param.select(self.axes[name], index))
+            return
+        for name, param in self.params.items():
+            torch.where(self._along(better, name), param.detach(), self.best[name], out=self.best[name])
+
+    def _draw_seeds(self) -> None:
+        start = self.done // AHEAD * AHEAD
+        self.seeds.copy_(keys(self.seed, range(start, start + AHEAD), DRAWS))
+
+    # ------------------------------------------------------------------------------------------------------------ run
+
+    def run(self, look: Callable[[Trials], None] | None = None) -> Iterator[Outcome]:
+        """Train, and yield every trial when it has stopped; ``look(self)`` is called between epochs now and then."""
+        replay: Callable[[], None] | None = None
+        eager = 3  # epochs that compile kernels before one can be recorded
+        while self.settings:
+            began, trials = time.perf_counter(), len(self.settings)
+            until = min(self.epochs, self.done + LOOK.get(self.device.type, 5))
+            while self.done < until:
+                if self.done % AHEAD == 0:
+                    self._draw_seeds()
+                if replay is None and self.device.type == "cuda" and self.batched and eager == 0:
+                    replay = capture(self._one_epoch, warmup=0)
+                if replay is None:
+                    eager = max(0, eager - 1)
+                    self._one_epoch()
+                else:
+                    replay()
+                self.done += 1
+            active = self.active.tolist() if self.done < self.epochs else [False] * trials
+            self.spent = [spent + (time.perf_counter() - began) / trials for spent in self.spent]
+            stopped = [index for index in range(trials) if not active[index]]
+            # a batch is made smaller where that pays: at once on a processor, by halves where epochs are recorded
+            if stopped and (self.device.type == "cpu" or 2 * len(stopped) >= trials):
+                yield from self._outcomes(stopped)
+                self._keep([index for index in range(trials) if active[index]])
+                replay, eager = None, 1
+            if look is not None:
+                look(self)
+
+    def _outcomes(self, stopped: list[int]) -> Iterator[Outcome]:
+        val = {name: values.tolist() for name, values in self._metrics(self.best, "val").items()}
+        test = {name: values.tolist() for name, values in self._metrics(self.best, "test").items()}
+        best, history = self.best_epoch.tolist(), self.history[: self.done].cpu()
+        for index in stopped:
+            epochs = min(self.done, best[index] + self.patience)
+            rows = history[:epochs, :, index].t().tolist()
+            yield Outcome(
+                self.settings[index],
+                best[index],
+                epochs,
+                {name: values[index] for name, values in val.items()},
+                {name: values[index] for name, values in test.items()},
+                self.spent[index],
+                dict(zip(("train_loss", "val_loss", "val_accuracy"), rows, strict=True)),
+                {name: value.select(self.axes[name], index).cpu().clone() for name, value in self.best.items()},
+            )
+
+    def _keep(self, indices: list[int]) -> None:
+        """Go on with some of the trials only."""
+        chosen = torch.tensor(indices, dtype=torch.int64, device=self.device)
+        for name in ("params", "mean", "square", "best"):
+            kept = {k: v.detach().index_select(self.axes[k], chosen) for k, v in getattr(self, name).items()}
+            setattr(self, name, kept)
+        for param in self.params.values():
+            param.requires_grad_()
+        for name in ("seed", "lr", "decay", "rates", "free", "score", "best_epoch", "active"):
+            setattr(self, name, getattr(self, name).index_select(0, chosen))
+        self.history, self.seeds = self.history.index_select(2, chosen), self.seeds.index_select(1, chosen)
+        self.settings = [self.settings[index] for index in indices]
+        self.spent = [self.spent[index] for index in indices]
+        self.batched = self.batched and len(indices) > 1
+
+
+def _drawn(build: Callable[[], nn.Module], seed: int, dtype: torch.dtype) -> nn.Module:
+    """Return the network with the weights of a seed, drawn on the CPU: a seed means the same start on every device."""
+    with seeded(seed):
+        return build().to(dtype)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Draw from `seed` inside; outside, torch's global generator is as if nothing had been drawn."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield

@@ -1,0 +1,117 @@
+"""``armagnn data``: what it prints, what it writes, and its exit codes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from armagnn.cli import app
+from armagnn.data import CATALOGUE, load
+from armagnn.data.catalogue import load_any
+
+CORA = Path(load_any.__code__.co_filename).with_name("embedded") / "cora.npz"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("ARMAGNN_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "data"
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["data", *arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_list_names_all_and_where_they_are(folder: Path) -> None:
+    code, out, _ = run("list")
+    assert code == 0
+    rows = {line.split()[0]: line for line in out.splitlines()}
+    assert rows.keys() == {"name", *CATALOGUE}
+    assert "embedded" in rows["cora"]
+    assert "embedded" in rows["mutag"]
+    assert "missing" in rows["ppi"]
+    assert "qm9.csv.gz, qm9_graphs.npz" in rows["qm9"]
+    assert not set(out) & set("┃│━─\x1b")  # plain where there is no terminal
+
+
+def test_info_is_beside_the_paper(folder: Path) -> None:
+    code, out, _ = run("info", "cora")
+    assert code == 0
+    rows = {line.split("  ")[0].strip(): line.split() for line in out.splitlines()}
+    assert rows["nodes"] == ["nodes", "2708", "2708"]
+    assert rows["edges, each once"][-2:] == ["5278", "5429"]
+    assert "6.31 ± 1.98 (all pairs)  5.87 ± 1.52" in out
+    for text in (CATALOGUE["cora"].sha256, "MIT", "tkipf/gcn"):
+        assert text in out
+    assert "average shortest path  6" not in run("info", "cora", "--no-paths")[1]
+
+
+def test_info_of_graphs(folder: Path) -> None:
+    out = run("info", "mutag")[1]
+    for text in ("17.93", "19.79", "BSD", "GraKeL"):
+        assert text in out
+
+
+def test_verify_says_ok_missing_and_corrupt(folder: Path) -> None:
+    code, out, _ = run("verify")
+    assert code == 0
+    assert out.count(" ok ") == 2
+    assert out.count("missing") == len([file for entry in CATALOGUE.values() for file in entry.files]) - 2
+    folder.mkdir()
+    (folder / "ppi.npz").write_bytes(b"damaged")
+    code, out, _ = run("verify")
+    assert code == 1
+    assert out.count("corrupt") == 1
+    assert run("verify", "cora", "mutag")[0] == 0
+    assert run("verify", "ppi")[0] == 1
+
+
+def test_add_then_use(folder: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.npz"
+    shutil.copy(CORA, mine)
+    code, out, err = run("add", str(mine), "--name", "papers")
+    assert code == 0, err
+    assert "2708" in out
+    assert CATALOGUE["cora"].sha256 in out
+    assert load("papers").num_nodes == 2708
+    assert "papers" in run("list")[1]
+    assert run("verify", "papers")[0] == 0
+    assert "10556" in run("info", "papers")[1]
+
+
+def test_fetch_of_what_is_here(folder: Path) -> None:
+    assert run("fetch", "cora") == (0, "cora: embedded/cora.npz\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["info", "coar"], "Did you mean 'cora'?"),
+        (["verify", "coar"], "Did you mean 'cora'?"),
+        (["fetch", "coar"], "Did you mean 'cora'?"),
+        (["info", "ppi"], "armagnn data fetch ppi"),
+        (["add", "nowhere.npz"], "cannot be read"),
+        (["fetch", "bench-hard"], "Put bench_hard_regenerated.npz into"),
+    ],
+)
+def test_refusals_are_one_clear_line(arguments: list[str], said: str, folder: Path) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.startswith("Error: ")
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_terminal_gets_a_table(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert "│" in run("list")[1]

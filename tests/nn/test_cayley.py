@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+import oracles
+from armagnn import CSR
+from armagnn.nn import CayleyConv
+from armagnn.nn.cayley import diagonal
+from nn.layer_checks import NARROW, WIDE, OwnLayerChecks
+from oracles import assert_near, numbers, random_graph
+
+
+def jacobi(laplacian: Tensor, zoom: Tensor, iterations: int, y: Tensor) -> Tensor:
+    """T Jacobi iterations for (hL + iI) z = (hL - iI) y, in complex dense matrices, as Levie et al. write them."""
+    eye = torch.eye(len(laplacian), dtype=torch.complex128)
+    system = zoom * laplacian + 1j * eye
+    inverse = torch.diag(1 / system.diagonal())
+    right = inverse @ (zoom * laplacian - 1j * eye) @ y
+    state = right
+    for _ in range(iterations):
+        state = right - inverse @ (system - torch.diag(system.diagonal())) @ state
+    return state
+
+
+def complex_weights(conv: CayleyConv) -> list[Tensor]:
+    pairs = conv.weight[:, 1:].unflatten(1, (conv.order, 2))
+    return [torch.complex(pairs[:, j, 0], pairs[:, j, 1]) for j in range(conv.order)]
+
+
+def exact(conv: CayleyConv, x: Tensor, laplacian: Tensor) -> Tensor:
+    """The Cayley polynomial with a true inverse, power by power."""
+    eye = torch.eye(len(laplacian), dtype=torch.complex128)
+    transform = (conv.zoom * laplacian - 1j * eye) @ torch.linalg.inv(conv.zoom * laplacian + 1j * eye)
+    terms = [
+        torch.linalg.matrix_power(transform, j) @ x.to(torch.complex128) @ weight
+        for j, weight in enumerate(complex_weights(conv), start=1)
+    ]
+    return x @ conv.weight[:, 0] + 2 * sum(terms).real  # type: ignore[union-attr]
+
+
+class TestCayley(OwnLayerChecks):
+    layer = CayleyConv
+    options: ClassVar = [
+        {}, {"order": 2, "act": None, "jacobi": 1}, {"order": 3, "jacobi": 4, "zoom": 0.4, "bias": False},
+        {"order": 2, "zoom": 2.0, "train_zoom": False}, {"order": 2, "act": "tanh", "jacobi": 3},
+    ]  # fmt: skip
+    differentiable: ClassVar = {"order": 2, "jacobi": 2, "zoom": 0.7}
+    bad: ClassVar = [{name: value} for name in ("order", "jacobi") for value in (0, 1.5, None)] + [
+        {"zoom": value} for value in (0.0, -1.0, float("nan"), float("inf"), None, True)
+    ]
+
+    def truth(self, conv: Any, x: Tensor, adjacency: Tensor) -> Tensor:
+        laplacian = torch.from_numpy(oracles.operator(adjacency.numpy(), "laplacian"))
+        out, power = x @ conv.weight[:, 0], x.to(torch.complex128)
+        for weight in complex_weights(conv):
+            power = jacobi(laplacian, conv.zoom, conv.jacobi, power)
+            out = out + 2 * (power @ weight).real
+        return out
+
+    @pytest.mark.parametrize("sizes", [NARROW, WIDE])
+    def test_jacobi_converges_to_the_inverse_at_the_promised_rate(self, sizes: tuple[int, int]) -> None:
+        graph = random_graph(12, 30, seed=5)
+        keep = graph.source != graph.target  # without loops it converges for every zoom
+        graph = oracles.Graph(12, graph.source[keep], graph.target[keep], graph.weight[keep]).both_ways()
+        for zoom in (0.5, 1.0, 3.0):
+            errors = []
+            for iterations in (2, 8, 32, 400):
+                conv = self.make(*sizes, order=3, jacobi=iterations, zoom=zoom, act=None, bias=False)
+                x, op, adjacency = self.problem(conv, graph)
+                truth = exact(conv, x, torch.from_numpy(oracles.operator(adjacency.numpy(), "laplacian")))
+                errors.append(float((conv(x, op) - truth).detach().abs().max()))
+            rate = zoom / (zoom**2 + 1) ** 0.5
+            assert errors[0] > 1e-3  # few iterations are not the inverse
+            assert errors[1] < errors[0] * rate**6 * 10
+            assert errors[2] < errors[1] * rate**24 * 10 + 1e-12
+            assert errors[3] < errors[0] * rate**398 * 10 + 1e-12
+
+    def test_the_filter_is_the_cayley_polynomial_of_the_frequencies(self) -> None:
+        conv = self.make(1, 1, order=2, jacobi=200, zoom=0.8, act=None, bias=False)
+        graph = random_graph(8, 16, seed=2, lone=0).both_ways()
+        _, op, adjacency = self.problem(conv, graph)
+        eigenvalues, vectors = torch.linalg.eigh(torch.from_numpy(oracles.operator(adjacency.numpy(), "laplacian")))
+        h, (c1, c2) = conv.zoom, (w.squeeze() for w in complex_weights(conv))
+        phase = (h * eigenvalues - 1j) / (h * eigenvalues + 1j)
+        torch.testing.assert_close(phase.abs(), torch.ones_like(eigenvalues))  # on the unit circle
+        response = conv.weight[0, 0, 0] + 2 * (c1 * phase + c2 * phase**2).real
+        for k in range(8):
+            assert_near(conv(vectors[:, k : k + 1], op), response[k] * vectors[:, k : k + 1], 1e-9)
+
+    def test_the_papers_sign_is_the_conjugate_weight(self) -> None:
+        conv = self.make(*WIDE, order=2, jacobi=200, act=None, bias=False)
+        graph = random_graph(8, 16, seed=2)
+        graph = oracles.Graph(8, graph.source, (graph.source + 1) % 8, graph.weight).both_ways()
+        x, op, adjacency = self.problem(conv, graph)
+        laplacian = torch.from_numpy(oracles.operator(adjacency.numpy(), "laplacian"))
+        eye = torch.eye(8, dtype=torch.complex128)
+        transform = (laplacian + 1j * eye) @ torch.linalg.inv(laplacian - 1j * eye)  # Eq. 17
+        out, power = x @ conv.weight[:, 0], x.to(torch.complex128)
+        for weight in complex_weights(conv):
+            power = transform @ power
+            out = out + 2 * (power @ weight.conj()).real
+        assert_near(conv(x, op), out, 1e-10)
+
+    @pytest.mark.parametrize(("order", "iterations"), [(1, 1), (1, 3), (2, 2)])
+    def test_the_layer_reaches_k_times_t_plus_one_hops(self, order: int, iterations: int) -> None:
+        steps = torch.arange(8)
+        path = torch.stack([torch.cat([steps, steps + 1]), torch.cat([steps + 1, steps])])
+        for sizes in (NARROW, WIDE):
+            conv = self.make(*sizes, order=order, jacobi=iterations, act=None)
+            x = numbers(9, sizes[0]).requires_grad_()
+            out = conv(x, path)
+            reached = [torch.autograd.grad(row.sum(), x, retain_graph=True)[0][0].abs().max() > 1e-12 for row in out]
+            assert reached == [hops <= order * (iterations + 1) for hops in range(9)]
+
+    def test_zoom_is_trained_or_fixed(self) -> None:
+        trained, fixed = CayleyConv(2, 3, zoom=0.5), CayleyConv(2, 3, zoom=0.5, train_zoom=False)
+        assert [name for name, _ in trained.named_parameters()] == ["bias", "weight", "zoom"]
+        assert [name for name, _ in fixed.named_parameters()] == ["bias", "weight"]
+        assert trained.state_dict().keys() == fixed.state_dict().keys()
+        with torch.no_grad():
+            trained.zoom.fill_(3.0)
+        trained.reset_parameters()
+        assert trained.zoom.item() == fixed.zoom.item() == 0.5
+        fixed.load_state_dict(trained.state_dict())
+        x, index = torch.randn(3, 2), torch.tensor([[0, 1], [1, 0]])
+        torch.testing.assert_close(fixed(x, index), trained(x, index))
+
+    def test_all_arithmetic_is_real(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        conv = self.make(*WIDE, order=2)
+        x, op, _ = self.problem(conv)
+        seen: set[torch.dtype] = set()
+
+        class Watch(torch.overrides.TorchFunctionMode):
+            def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                out = func(*args, **(kwargs or {}))
+                seen.update({out.dtype} if isinstance(out, Tensor) else set())
+                return out
+
+        with Watch():
+            conv(x, op)
+        assert torch.float64 in seen
+        assert not any(dtype.is_complex for dtype in seen)
+
+    def test_diagonal(self) -> None:
+        matrix = numbers(5, 5) * (numbers(5, 5, seed=1) > 0)
+        conv = self.make(*NARROW)
+        _, op, adjacency = self.problem(conv)
+        assert op is not None
+        assert_near(diagonal(op), torch.from_numpy(oracles.operator(adjacency.numpy(), "laplacian")).diagonal())
+        sparse = CSR.from_dense(matrix)
+        assert_near(diagonal(op._new(sparse.rowptr, sparse.col, sparse.value, (5, 5), None, False)), matrix.diagonal())
+
+    def test_repr(self) -> None:
+        text = "CayleyConv(2, 3, order=2, jacobi=7, zoom=0.5, train_zoom=False)"
+        assert repr(CayleyConv(2, 3, 2, 7, 0.5, False)) == text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import json
 import shutil
@@ -10,15 +11,22 @@ from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
 from typer.testing import CliRunner
 
 import armagnn
 from armagnn.cli import app
+from armagnn.cli.progress import ProgressBar
 from armagnn.data import load
+from armagnn.data.arrays import pack_arrays
+from armagnn.data.user import add
+from armagnn.errors import ParameterError
+from armagnn.paper.published import DATASETS, HYPERPARAMETERS, METHODS
 from armagnn.training import Run, TrainConfig, Watcher, train
+from data.tiny import multilabel_arrays
 
-QUICK = ["--hidden", "2", "--stacks", "1", "--epochs", "3", "--seeds", "2", "--jobs", "1"]
-CONFIG = TrainConfig(hidden=2, stacks=1, epochs=3, seeds=2)
+QUICK = ["--hidden", "2", "--stacks", "1", "--epochs", "8", "--patience", "20", "--seeds", "2"]
+CONFIG = TrainConfig(hidden=2, stacks=1, epochs=8, patience=20, seeds=2)
 
 
 @pytest.fixture
@@ -38,9 +46,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def interrupted(tmp_path: Path) -> Path:
     class Interrupt(Watcher):
-        def epoch(self, seed: int, epoch: int, val_loss: float, val_accuracy: float) -> None:
-            if seed == 1:
-                raise KeyboardInterrupt
+        def epochs(self, epoch: int, running: int, val_loss: float, val_accuracy: float) -> None:
+            raise KeyboardInterrupt
 
     path = tmp_path / "interrupted"
     with pytest.raises(KeyboardInterrupt):
@@ -56,8 +63,8 @@ def test_train_shows_every_seed_the_mean_and_the_paper(run: CliRunner, tmp_path:
     assert result.exit_code == 0, result.output
     metrics = Run.open(tmp_path / "run").metrics()
     for trial in metrics["trials"]:
-        assert f"{100 * trial['test_accuracy']:.1f}" in result.stdout
-    accuracy = metrics["test_accuracy"]
+        assert f"{100 * trial['test']['accuracy']:.1f}" in result.stdout
+    accuracy = metrics["test"]["accuracy"]
     assert f"{100 * accuracy['mean']:.1f} ± {100 * accuracy['std']:.1f}" in result.stdout
     assert "83.4 ± 0.6" in result.stdout
     assert result.stderr == ""  # no progress display where there is no terminal
@@ -65,9 +72,9 @@ def test_train_shows_every_seed_the_mean_and_the_paper(run: CliRunner, tmp_path:
 
 def test_flags_reach_the_configuration(run: CliRunner, tmp_path: Path) -> None:
     flags = {
-        "hidden": 3, "stacks": 2, "layers": 2, "dropout": 0.1, "skip_dropout": 0.2, "act": "elu", "init": "tied",
-        "l2": 0.001, "lr": 0.02, "epochs": 2, "patience": 7, "stop_on": "accuracy", "seed": 4, "seeds": 1,
-        "device": "cpu", "dataset": "cora",
+        "dataset": "cora", "conv": "arma", "hidden": 3, "stacks": 2, "layers": 2, "last_stacks": 1, "act": "elu",
+        "init": "tied", "input_dropout": 0.1, "hidden_dropout": 0.3, "skip_dropout": 0.2, "l2": 0.001, "lr": 0.02,
+        "epochs": 2, "patience": 7, "stop_on": "accuracy", "seed": 4, "seeds": 1, "device": "cpu",
     }  # fmt: skip
     assert flags.keys() == TrainConfig().to_json().keys()  # a flag for every option
     arguments = [text for name, value in flags.items() for text in (f"--{name.replace('_', '-')}", str(value))]
@@ -76,10 +83,61 @@ def test_flags_reach_the_configuration(run: CliRunner, tmp_path: Path) -> None:
     assert Run.open(tmp_path / "run").config == TrainConfig(**flags)
 
 
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[TrainConfig]:
+    """The configurations that the command begins with, and nothing more is done."""
+    seen: list[TrainConfig] = []
+
+    def stop(config: TrainConfig, *_: object, **__: object) -> None:
+        seen.append(config)
+        raise ParameterError("enough")
+
+    # "armagnn.cli.train" as a path is the command, which has the name of its module
+    monkeypatch.setattr(importlib.import_module("armagnn.cli.train"), "train_run", stop)
+    return seen
+
+
+@pytest.mark.parametrize("conv", METHODS)
+@pytest.mark.parametrize("dataset", [*DATASETS, "mine.npz"])
+def test_what_is_not_typed_is_the_papers(run: CliRunner, begun: list[TrainConfig], dataset: str, conv: str) -> None:
+    run.invoke(app, ["train", "--dataset", dataset, "--conv", conv])
+    paper, (config,) = HYPERPARAMETERS[dataset if dataset in DATASETS else "cora"], begun
+    assert (config.dataset, config.conv, config.hidden, config.last_stacks) == (dataset, conv, paper.hidden, 0)
+    assert (config.stacks, config.layers) == paper.order(conv)
+    assert (config.l2, config.lr) == (paper.l2, paper.lr)
+    assert {config.input_dropout, config.hidden_dropout, config.skip_dropout} == {paper.dropout}
+    assert (config.stop_on, config.patience) == ("loss", 300 if dataset == "ppi" else 100)
+
+
+def test_the_defaults_are_those_of_the_configuration(run: CliRunner, begun: list[TrainConfig]) -> None:
+    run.invoke(app, ["train"])
+    assert begun == [TrainConfig()]
+
+
+def test_dropout_is_short_for_two(run: CliRunner, begun: list[TrainConfig]) -> None:
+    run.invoke(app, ["train", "--dropout", "0.1"])
+    run.invoke(app, ["train", "--dropout", "0.1", "--hidden-dropout", "0.2"])
+    rates = [(config.input_dropout, config.hidden_dropout, config.skip_dropout) for config in begun]
+    assert rates == [(0.1, 0.1, 0.75), (0.1, 0.2, 0.75)]
+
+
+@pytest.mark.parametrize(("conv", "published"), [("gcn", "81.5 ± 0.4"), ("gat", "83.1 ± 0.6"), ("mlp", None)])
+def test_other_layers(run: CliRunner, tmp_path: Path, conv: str, published: str | None) -> None:
+    path = str(tmp_path / "run")
+    result = run.invoke(app, ["train", "--conv", conv, "--out", path, "--epochs", "3", "--hidden", "4", "--seeds", "2"])
+    assert result.exit_code == 0, result.output
+    assert f"{conv} (L=1) on cora" in result.stdout
+    assert (published or "mean") in result.stdout
+    assert ("paper" in result.stdout) == (published is not None)
+    predicted = run.invoke(app, ["predict", path])
+    assert predicted.exit_code == 0
+    assert len(predicted.stdout.splitlines()) == 2709
+
+
 def test_the_folder_is_named_after_the_data(run: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert run.invoke(app, ["train", *QUICK]).exit_code == 0
-    assert Run.open("runs/cora").complete
+    assert Run.open("runs/cora-arma").complete
 
 
 def test_resume_needs_no_options(run: CliRunner, interrupted: Path, finished: Path) -> None:
@@ -90,7 +148,7 @@ def test_resume_needs_no_options(run: CliRunner, interrupted: Path, finished: Pa
 
 
 def test_resume_refuses_a_changed_option(run: CliRunner, interrupted: Path) -> None:
-    result = run.invoke(app, ["train", "--out", str(interrupted), "--resume", "--lr", "0.5", "--epochs", "3"])
+    result = run.invoke(app, ["train", "--out", str(interrupted), "--resume", "--lr", "0.5", "--epochs", "8"])
     assert result.exit_code == 2
     assert "lr: 0.01 -> 0.5)" in result.stderr  # and epochs, which is the same, is not named
     assert not Run.open(interrupted).complete
@@ -119,10 +177,11 @@ def test_ctrl_c_says_how_to_resume(run: CliRunner, tmp_path: Path, monkeypatch: 
         raise KeyboardInterrupt
 
     path = tmp_path / "run"
-    monkeypatch.setattr("armagnn.cli.progress.ProgressBars.trial", stop)
+    monkeypatch.setattr("armagnn.cli.progress.ProgressBar.trial", stop)
     result = run.invoke(app, ["train", "--out", str(path), *QUICK])
     assert result.exit_code == 130
-    assert f"1 of 2 trials are kept. Continue with: armagnn train --out {path} --resume" in result.stderr
+    assert "1 of 2 trials are finished; all are kept." in result.stderr
+    assert f"Continue with: armagnn train --out {path} --resume" in result.stderr
     assert "Traceback" not in result.output
 
 
@@ -156,7 +215,7 @@ def test_predict_writes_every_node(run: CliRunner, finished: Path) -> None:
     hits = sum(int(rows[node]["label"]) == int(data.y[node]) for node in data.test_idx.tolist())
     metrics = json.loads((finished / "metrics.json").read_text())
     best = next(trial for trial in metrics["trials"] if trial["seed"] == metrics["best_seed"])
-    assert hits / 1000 == best["test_accuracy"]
+    assert hits / 1000 == best["test"]["accuracy"]
 
 
 def test_predict_to_a_file(run: CliRunner, finished: Path, tmp_path: Path) -> None:
@@ -182,11 +241,68 @@ def test_show(run: CliRunner, finished: Path) -> None:
 def test_an_unfinished_run(run: CliRunner, interrupted: Path) -> None:
     shown = run.invoke(app, ["show", str(interrupted)])
     assert shown.exit_code == 0
-    assert "1 of 2 trials" in shown.stdout
+    assert "0 of 2 trials" in shown.stdout
     assert f"armagnn train --out {interrupted} --resume" in shown.stdout
     predicted = run.invoke(app, ["predict", str(interrupted)])
     assert predicted.exit_code == 2
-    assert "1 of 2 trials are finished" in predicted.stderr
+    assert "0 of 2 trials are finished" in predicted.stderr
+
+
+@pytest.fixture
+def many_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Three graphs whose nodes have many labels, as PPI's."""
+    monkeypatch.setenv("ARMAGNN_DATA", str(tmp_path / "data"))
+    path = tmp_path / "many.npz"
+    path.write_bytes(pack_arrays(multilabel_arrays()))
+    return add(path)[0]
+
+
+def test_many_labels_per_node(run: CliRunner, many_labels: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "run")
+    result = run.invoke(app, ["train", "--dataset", many_labels, "--out", path, *QUICK])
+    assert result.exit_code == 0, result.output
+    metrics = Run.open(path).metrics()
+    assert f"{100 * metrics['test']['micro_f1']['mean']:.1f} ±" in result.stdout
+    assert "test micro-F1 %" in result.stdout
+    assert "paper" not in result.stdout.replace("paper's", "")
+    rows = list(csv.DictReader(io.StringIO(run.invoke(app, ["predict", path]).stdout)))
+    data = load(many_labels)
+    assert len(rows) == data.num_nodes
+    assert data.graph is not None
+    assert [int(row["graph"]) for row in rows] == data.graph.tolist()
+    for row in rows:
+        found = [c for c in range(data.num_classes) if float(row[f"p_{c}"]) > 0.5]
+        assert row["labels"] == " ".join(map(str, found))
+    entries = [[str(c) in row["labels"].split() for c in range(data.num_classes)] for row in rows]
+    right = (torch.tensor(entries) == (data.y > 0))[data.test_idx].double().mean().item()
+    best = next(trial for trial in metrics["trials"] if trial["seed"] == metrics["best_seed"])
+    assert right == pytest.approx(best["test"]["accuracy"])
+
+
+# ------------------------------------------------------------------------------------------------------ the progress
+
+
+def test_the_bar_says_who_runs(finished: Path) -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=150)
+    with ProgressBar(CONFIG, console) as bar:
+        bar.trial(Run.open(finished).load_trial(0))
+        bar.epochs(5, 1, 1.25, 0.5)
+        bar._progress.refresh()
+        assert "1 of 2 trials running, 1 finished; validation: loss 1.250, accuracy 50.0 %" in screen.getvalue()
+        bar.stopping()
+        bar._progress.refresh()
+        assert "Ctrl-C: at once" in screen.getvalue()
+
+
+def test_a_note_is_said_without_a_terminal() -> None:
+    screen = io.StringIO()
+    with ProgressBar(CONFIG, Console(file=screen)) as bar:
+        bar.epochs(5, 2, 1.0, 0.5)
+        bar.stopping()
+        assert screen.getvalue() == ""
+        bar.note("it is so")
+    assert screen.getvalue() == "Note: it is so\n"
 
 
 # ------------------------------------------------------------------------------------------------------------- errors
@@ -219,8 +335,9 @@ def test_a_damaged_run(run: CliRunner, finished: Path, tmp_path: Path, command: 
         (["train", "--seeds", "0"], "seeds"),
         (["train", "--device", "gpu"], "device"),
         (["train", "--device", "cuda:77"], "Use 'cpu'"),
-        (["train", "--jobs", "-1"], "jobs"),
-        (["train", "--jobs", "0"], "jobs"),
+        (["train", "--conv", "chebishev"], "Did you mean 'chebyshev'?"),
+        (["train", "--last-stacks", "-1"], "last_stacks"),
+        (["train", "--input-dropout", "2"], "input_dropout"),
         (["train", "--resume"], "not a run of armagnn"),
         (["train", "--dataset", "missing.npz"], "missing.npz"),
         (["show", "nowhere"], "not a run of armagnn"),
@@ -268,5 +385,5 @@ def test_help_and_version(run: CliRunner) -> None:
         assert run.invoke(app, [command, "-h"]).exit_code == 0
     text = " ".join(run.invoke(app, ["train", "--help"]).stdout.split())
     assert "the paper's text stops on validation accuracy" in text
-    for name in (*TrainConfig().to_json(), "out", "resume", "overwrite", "jobs"):
+    for name in (*TrainConfig().to_json(), "out", "resume", "overwrite", "dropout"):
         assert f"--{name.replace('_', '-')}" in text

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 import doctest
 import importlib
 import pkgutil
 
 import pytest
 
+PRINT = builtins.print
 ROOMS = ("armagnn.data", "armagnn.tasks", "armagnn.training")
 
 
@@ -20,7 +22,8 @@ def modules() -> list[str]:
 
 
 @pytest.mark.parametrize("name", modules())
-def test_examples(name: str) -> None:
+def test_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(builtins, "print", PRINT)  # Ray, once started by another test, puts its own in its place
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 

@@ -79,12 +79,21 @@ def test_list_of_the_default_store_that_is_missing(
     assert not (tmp_path / "runs").exists()
 
 
-def test_export(run: CliRunner, stores: tuple[Path, Path], tmp_path: Path) -> None:
+def test_export(run: CliRunner, stores: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # the settings of the toys are not the table's
+    monkeypatch.setattr(sys.modules["armagnn.cli.results"], "is_current", lambda record: True)
     result = run.invoke(app, ["results", "export", str(stores[1]), "--out", str(tmp_path / "results")])
     assert result.exit_code == 0, result.output
     lines = (tmp_path / "results" / "node-classification.csv").read_text().splitlines()
     assert lines[0].startswith("dataset,method,protocol,run,fold,metric,value,")
     assert len(lines) == 1 + 3 * 2
+
+
+def test_export_leaves_out_what_is_no_longer_chosen(run: CliRunner, stores: tuple[Path, Path], tmp_path: Path) -> None:
+    result = run.invoke(app, ["results", "export", str(stores[1]), "--out", str(tmp_path / "results")])
+    assert result.exit_code == 0, result.output
+    assert "3 trials with other settings than the table has now are left out" in result.output
+    assert not (tmp_path / "results").exists()
 
 
 # ---------------------------------------------------------------------------------------------------------- progress

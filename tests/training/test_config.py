@@ -17,8 +17,9 @@ from armagnn.training import TrainConfig
 
 def test_the_defaults_are_the_papers_for_cora() -> None:
     config = TrainConfig()
-    assert (config.dataset, config.hidden, config.stacks, config.layers) == ("cora", 16, 2, 1)
-    assert (config.dropout, config.skip_dropout, config.l2, config.lr) == (0.75, 0.75, 5e-4, 0.01)
+    assert (config.dataset, config.conv, config.hidden, config.stacks, config.layers) == ("cora", "arma", 16, 2, 1)
+    assert (config.input_dropout, config.hidden_dropout, config.skip_dropout) == (0.75, 0.75, 0.75)
+    assert (config.last_stacks, config.l2, config.lr) == (0, 5e-4, 0.01)
     assert (config.epochs, config.stop_on, config.patience, config.seeds) == (2000, "loss", 100, 10)
 
 
@@ -34,6 +35,7 @@ def test_the_defaults_are_the_papers_for_cora() -> None:
         ({"lr": 10**400}, ParameterError),
         ({"l2": -1e-9}, ParameterError),
         ({"l2": float("nan")}, ParameterError),
+        ({"last_stacks": -1}, ParameterError),
         ({"seed": -1}, ParameterError),
         ({"seed": 2**63}, ParameterError),
         ({"epochs": 1.5}, ParameterError),
@@ -57,6 +59,20 @@ def test_a_gpu_that_is_not_there() -> None:
     missing = f"cuda:{torch.cuda.device_count()}"
     with pytest.raises(DeviceError, match="Use 'cpu'"):
         TrainConfig(device=missing).torch_device()
+
+
+@pytest.mark.parametrize(
+    ("options", "title"),
+    [
+        ({}, "ARMA (K=2, T=1) on cora"),
+        ({"stacks": 3, "last_stacks": 1}, "ARMA (K=3 then 1, T=1) on cora"),
+        ({"conv": "cayley", "layers": 5}, "cayley (K=2, T=5) on cora"),
+        ({"conv": "chebyshev"}, "chebyshev (K=2) on cora"),
+        ({"conv": "sage", "layers": 2, "dataset": "ppi"}, "sage (L=2) on ppi"),
+    ],
+)
+def test_the_title_names_what_the_layers_have(options: dict[str, Any], title: str) -> None:
+    assert TrainConfig(**options).title == title
 
 
 def test_json_round_trip() -> None:

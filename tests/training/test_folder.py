@@ -16,7 +16,7 @@ CONFIG = TrainConfig(hidden=1, stacks=1, epochs=1, seeds=1)
 class NoWork(Watcher):
     """Refusals must come before any work."""
 
-    def epoch(self, seed: int, epoch: int, val_loss: float, val_accuracy: float) -> None:
+    def epochs(self, epoch: int, running: int, val_loss: float, val_accuracy: float) -> None:
         pytest.fail("a trial was begun")
 
 
@@ -48,6 +48,7 @@ def test_overwrite_replaces_the_run_and_only_the_run(copy: Path) -> None:
     (copy / "trials" / "notes.txt").write_text("mine")
     (copy / "trials" / "seed-7.json").write_text("left over")
     (copy / ".config.json.tmp").write_text("left over")
+    Run.open(copy).checkpoint.save({"left": "over"})
     run = train(TrainConfig(hidden=1, stacks=1, epochs=1, seeds=1, seed=5), copy, overwrite=True)
     assert run.finished_seeds == [5]
     names = {str(file.relative_to(copy)) for file in copy.rglob("*") if file.is_file()}
@@ -101,7 +102,17 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"dataset": "coar"}, {"act": "rleu"}, {"init": "x"}, {"dropout": 1.0}, {"stacks": 0}, {"device": "cuda:99"}],
+    [
+        {"dataset": "coar"},
+        {"conv": "gnc"},
+        {"act": "rleu"},
+        {"init": "x"},
+        {"input_dropout": 1.0},
+        {"hidden_dropout": -1.0},
+        {"stacks": 0},
+        {"conv": "gcn", "layers": 0},
+        {"device": "cuda:99"},
+    ],
 )
 def test_bad_options_destroy_nothing(copy: Path, options: dict[str, object]) -> None:
     before = snapshot(copy)

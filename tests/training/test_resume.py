@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +14,14 @@ from typing import Any
 import pytest
 
 from armagnn.errors import ParameterError, RunError
-from armagnn.training import Run, TrainConfig, Trial, Watcher, train
+from armagnn.training import Run, TrainConfig, Trial, Watcher, experiment, train
 from armagnn.training import run as run_module
+from armagnn.training.experiment import interrupts
 
-CONFIG = TrainConfig(hidden=2, stacks=2, epochs=5, seeds=2, dropout=0.5, skip_dropout=0.5)
+# Seed 0 stops after 4 epochs, seed 1 after 10, seed 2 after 12: they leave the batch at 5, 10 and 15.
+CONFIG = TrainConfig(
+    hidden=2, epochs=40, patience=3, lr=0.05, seeds=3, input_dropout=0.5, hidden_dropout=0.5, skip_dropout=0.5
+)
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +44,7 @@ def contents(path: Path) -> dict[str, Any]:
         str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()
     }
     del files["manifest.json"]
+    files = {name: content for name, content in files.items() if not name.startswith("checkpoint/")}
     for name in [name for name in files if name.startswith("trials") and name.endswith("json")]:
         files[name] = json.loads(files[name])
         assert files[name].pop("seconds") > 0
@@ -44,34 +52,158 @@ def contents(path: Path) -> dict[str, Any]:
 
 
 class Interrupt(Watcher):
-    """Ctrl-C in the middle of a trial."""
+    """Ctrl-C after so many epochs."""
 
-    def __init__(self, seed: int, epoch: int) -> None:
-        self.when = (seed, epoch)
-        self.worked_on: set[int] = set()
+    def __init__(self, when: int) -> None:
+        self.when = when
+        self.seen: list[tuple[int, int]] = []
 
-    def epoch(self, seed: int, epoch: int, val_loss: float, val_accuracy: float) -> None:
-        self.worked_on.add(seed)
-        if (seed, epoch) == self.when:
+    def epochs(self, epoch: int, running: int, val_loss: float, val_accuracy: float) -> None:
+        assert 0 < val_loss < 3
+        assert 0 < val_accuracy < 1
+        self.seen.append((epoch, running))
+        if epoch == self.when:
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize(("seed", "epoch", "kept"), [(0, 1, []), (0, 5, []), (1, 3, [0])])
-def test_interrupted_in_an_epoch(tmp_path: Path, whole: dict[str, Any], seed: int, epoch: int, kept: list[int]) -> None:
+@pytest.mark.parametrize(("when", "kept"), [(5, [0]), (10, [0, 1])])
+def test_interrupted_in_an_epoch(tmp_path: Path, whole: dict[str, Any], when: int, kept: list[int]) -> None:
     path = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        train(CONFIG, path, watcher=Interrupt(seed, epoch))
+        train(CONFIG, path, watcher=Interrupt(when))
     run = Run.open(path)
     assert not run.complete
     assert run.finished_seeds == kept
-    again = Interrupt(-1, -1)
+    assert run.checkpoint.load() is not None
+    again = Interrupt(-1)
     assert train(CONFIG, path, resume=True, watcher=again).complete
-    assert again.worked_on == {0, 1} - set(kept)  # what was finished is not done again
+    assert again.seen == [(10, 1)] * (when == 5)  # what was done is not done again
+    assert not run.checkpoint.path.exists()
     assert contents(path) == whole
 
 
+def test_a_checkpoint_that_is_older_than_a_finished_trial(tmp_path: Path, whole: dict[str, Any]) -> None:
+    path = tmp_path / "run"
+    for when in (5, 10):  # seed 1 is finished after 10 epochs; then the checkpoint of epoch 5 comes back
+        with pytest.raises(KeyboardInterrupt):
+            train(CONFIG, path, resume=when == 10, watcher=Interrupt(when))
+        if when == 5:
+            shutil.copytree(path / "checkpoint", tmp_path / "older")
+    shutil.rmtree(path / "checkpoint")
+    shutil.copytree(tmp_path / "older", path / "checkpoint")
+    assert Run.open(path).finished_seeds == [0, 1]
+    train(CONFIG, path, resume=True)
+    assert contents(path) == whole
+
+
+def test_without_its_checkpoint_the_batch_starts_anew(tmp_path: Path, whole: dict[str, Any]) -> None:
+    path = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        train(CONFIG, path, watcher=Interrupt(10))
+    shutil.rmtree(path / "checkpoint")
+    train(CONFIG, path, resume=True)
+    assert contents(path) == whole
+
+
+def test_a_checkpoint_of_other_versions_is_said_and_not_used(
+    tmp_path: Path, whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, notes = tmp_path / "run", []
+    with pytest.raises(KeyboardInterrupt):
+        train(CONFIG, path, watcher=Interrupt(5))
+    state = Run.open(path).checkpoint.load()
+    assert state is not None
+    Run.open(path).checkpoint.save(state | {"versions": {"armagnn": "0.0"}})
+
+    class Told(Watcher):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    train(CONFIG, path, resume=True, watcher=Told())
+    assert len(notes) == 1
+    assert "other versions" in notes[0]
+    assert contents(path) == whole
+
+
+@pytest.mark.parametrize("change", [{"trials": {}}, {"trials": 3}, {"settings": [[9, 0.1, 0.0, 0.0, 0.0, 0.0]]}])
+def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    path = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        train(CONFIG, path, watcher=Interrupt(5))
+    checkpoint = Run.open(path).checkpoint
+    state = checkpoint.load()
+    assert state is not None
+    checkpoint.save(state | change if "trials" in change else state | {"trials": state["trials"] | change})
+    with pytest.raises(RunError, match=r"does not fit the run.*Remove it"):
+        train(CONFIG, path, resume=True)
+
+
+def test_layers_of_pyg_go_on_trial_by_trial(tmp_path: Path) -> None:
+    config = replace(CONFIG, conv="gat", seeds=2, epochs=12, patience=20)
+    train(config, tmp_path / "whole")
+
+    class Second(Watcher):
+        """Ctrl-C in the second trial."""
+
+        trials = 0
+
+        def trial(self, trial: Trial) -> None:
+            self.trials += 1
+
+        def epochs(self, epoch: int, running: int, val_loss: float, val_accuracy: float) -> None:
+            assert running == 1
+            if self.trials == 1 and epoch == 10:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "run", watcher=Second())
+    assert Run.open(tmp_path / "run").finished_seeds == [0]
+    again = Interrupt(-1)
+    train(config, tmp_path / "run", resume=True, watcher=again)
+    assert again.seen == []  # 10 of 12 epochs had been done
+    assert contents(tmp_path / "run") == contents(tmp_path / "whole")
+
+
+def test_divergence_keeps_what_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def diverge_but_0(outcome: Any) -> Trial:
+        return real(outcome if outcome.setting.seed == 0 else replace(outcome, best_epoch=0))
+
+    real = Trial.of
+    monkeypatch.setattr(Trial, "of", diverge_but_0)
+    with pytest.raises(ParameterError, match=r"diverged \(seed 1\).*Lower lr"):
+        train(CONFIG, tmp_path / "run")
+    assert Run.open(tmp_path / "run").finished_seeds == [0]
+
+
+def test_ctrl_c_waits_for_the_end_of_an_epoch_and_a_second_one_does_not() -> None:
+    told: list[str] = []
+    before = signal.getsignal(signal.SIGINT)
+    with interrupts(lambda: told.append("stopping")) as came:
+        assert not came()
+        signal.raise_signal(signal.SIGINT)
+        assert came()
+        assert told == ["stopping"]
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_elsewhere_than_in_the_main_thread_signals_are_left_alone() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    seen: list[Any] = []
+
+    def work() -> None:
+        with interrupts(lambda: None):
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [before]
+
+
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("write", range(12))
+@pytest.mark.parametrize("write", range(19))
 def test_killed_at_any_write(
     tmp_path: Path, whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch, write: int, after: bool
 ) -> None:
@@ -88,6 +220,7 @@ def test_killed_at_any_write(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", replace_or_die)
+        patch.setattr(experiment, "SAVE_EVERY", 0.0)  # a checkpoint at every look
         with pytest.raises(KeyboardInterrupt):
             train(CONFIG, path)
     if (write, after) in {(0, False), (0, True), (1, False)}:  # the run had not begun: its manifest is not there
@@ -99,11 +232,13 @@ def test_killed_at_any_write(
     assert contents(path) == whole
 
 
-def test_there_are_twelve_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_are_nineteen_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     targets, real = [], os.replace
     monkeypatch.setattr(os, "replace", lambda source, target: (targets.append(target), real(source, target)))
+    monkeypatch.setattr(experiment, "SAVE_EVERY", 0.0)
     train(CONFIG, tmp_path / "run")
-    assert len(targets) == 12  # so that the test above meets them all
+    assert len([target for target in targets if "checkpoint" in str(target)]) == 4
+    assert len(targets) == 19  # so that the test above meets them all
 
 
 def test_a_finished_run_is_left_as_it_is(tmp_path: Path) -> None:
@@ -119,33 +254,22 @@ def test_a_finished_run_is_left_as_it_is(tmp_path: Path) -> None:
     train(CONFIG, path, resume=True, watcher=Told())
     after = {file: (file.stat().st_mtime_ns, file.read_bytes()) for file in path.rglob("*") if file.is_file()}
     assert before == after
-    assert told == [0, 1]
-
-
-def test_a_seed_is_the_same_alone_and_among_others(tmp_path: Path, whole: dict[str, Any]) -> None:
-    train(replace(CONFIG, seed=1, seeds=1), tmp_path / "alone")
-    alone = contents(tmp_path / "alone")
-    for name in ("trials/seed-1.json", "trials/seed-1.safetensors"):
-        assert alone[name] == whole[name]
-
-
-def test_trials_in_processes_are_the_same(tmp_path: Path, whole: dict[str, Any]) -> None:
-    train(CONFIG, tmp_path / "run", jobs=2)
-    assert contents(tmp_path / "run") == whole
+    assert told == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"lr": 0.02}, "lr: 0.01 -> 0.02"),
-        ({"seeds": 3}, "seeds: 2 -> 3"),
+        ({"lr": 0.02}, "lr: 0.05 -> 0.02"),
+        ({"seeds": 4}, "seeds: 3 -> 4"),
+        ({"conv": "gcn"}, "conv: arma -> gcn"),
         ({"seed": 1, "hidden": 3}, "hidden: 2 -> 3; seed: 0 -> 1"),
     ],
 )
 def test_other_options_are_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
     path = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        train(CONFIG, path, watcher=Interrupt(1, 1))
+        train(CONFIG, path, watcher=Interrupt(5))
     before = contents(path)
     with pytest.raises(RunError) as caught:
         train(replace(CONFIG, **change), path, resume=True)
@@ -161,9 +285,3 @@ def test_resume_and_overwrite_exclude_each_other(tmp_path: Path) -> None:
 def test_nothing_to_resume(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="not a run"):
         train(CONFIG, tmp_path / "run", resume=True)
-
-
-def test_jobs_must_be_positive(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="jobs"):
-        train(CONFIG, tmp_path / "run", jobs=0)
-    assert not (tmp_path / "run").exists()

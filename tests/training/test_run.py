@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,10 +16,11 @@ from hypothesis import strategies as st
 
 from armagnn.data import load
 from armagnn.errors import RunError
-from armagnn.training import Run, TrainConfig, predict, train
+from armagnn.training import Run, TrainConfig, Trial, predict, train
 from armagnn.training.manifest import Manifest, to_bytes
 
-CONFIG = TrainConfig(hidden=1, stacks=1, epochs=4, seed=3, seeds=3, dropout=0.3, skip_dropout=0.3)
+RATES = {"input_dropout": 0.3, "hidden_dropout": 0.3, "skip_dropout": 0.3}
+CONFIG = TrainConfig(hidden=1, stacks=1, epochs=4, seed=3, seeds=3, **RATES)
 FILES = [
     "config.json",
     "curve.png",
@@ -53,18 +55,19 @@ def test_the_configuration_says_all(finished: Path) -> None:
     assert content["seeds"] == [3, 4, 5]
     assert content["dataset_sha256"] == load("cora").sha256
     assert content["versions"]["torch"] == torch.__version__
-    assert content["version"] == 1
+    assert content["version"] == 2
 
 
 def test_metrics_follow_from_the_trials(finished: Path) -> None:
     run = Run.open(finished)
     metrics, trials = run.metrics(), run.trials()
     assert [row["seed"] for row in metrics["trials"]] == [trial.seed for trial in trials] == [3, 4, 5]
-    tests = [trial.test_accuracy for trial in trials]
+    tests = [trial.test["accuracy"] for trial in trials]
     mean = sum(tests) / 3
-    assert metrics["test_accuracy"]["mean"] == pytest.approx(mean)
-    assert metrics["test_accuracy"]["std"] == pytest.approx((sum((t - mean) ** 2 for t in tests) / 2) ** 0.5)
-    best = min(trials, key=lambda trial: trial.val_loss)
+    assert metrics["test"]["accuracy"]["mean"] == pytest.approx(mean)
+    assert metrics["test"]["accuracy"]["std"] == pytest.approx((sum((t - mean) ** 2 for t in tests) / 2) ** 0.5)
+    assert metrics["val"]["loss"]["mean"] == pytest.approx(sum(trial.val["loss"] for trial in trials) / 3)
+    best = min(trials, key=lambda trial: trial.val["loss"])
     assert metrics["best_seed"] == best.seed
     weights = run.weights()
     assert all(torch.equal(weights[name], best.state[name]) for name in best.state)
@@ -79,8 +82,21 @@ def test_predictions_are_those_of_the_best_trial(finished: Path) -> None:
     data, labels = prediction.dataset, prediction.probabilities.argmax(dim=1)
     metrics = run.metrics()
     best = next(row for row in metrics["trials"] if row["seed"] == metrics["best_seed"])
-    assert float((labels == data.y)[data.test_idx].double().mean()) == pytest.approx(best["test_accuracy"])
+    assert float((labels == data.y)[data.test_idx].double().mean()) == pytest.approx(best["test"]["accuracy"])
     torch.testing.assert_close(prediction.probabilities.sum(dim=1), torch.ones(2708))
+
+
+def test_a_loss_that_is_no_number_is_kept_as_null(tmp_path: Path) -> None:
+    run = Run.create(tmp_path, TrainConfig(seeds=1), "0" * 64)
+    values = {"loss": 0.5, "accuracy": 0.9}
+    history = {"train_loss": [1.0, math.inf], "val_loss": [0.5, math.nan], "val_accuracy": [0.9, 0.1]}
+    run.save_trial(Trial(0, 1, 2, values, values, 1.0, history, {"weight": torch.ones(2)}))
+    assert json.loads((tmp_path / "trials/seed-0.json").read_text())["history"]["val_loss"] == [0.5, None]
+    loaded = run.load_trial(0).history
+    assert loaded["val_accuracy"] == [0.9, 0.1]
+    assert loaded["val_loss"][0] == 0.5
+    assert math.isnan(loaded["val_loss"][1])
+    assert math.isnan(loaded["train_loss"][1])
 
 
 # ------------------------------------------------------------------------------------------------------------ damage
@@ -190,9 +206,9 @@ def test_a_signed_trial_must_still_be_one(copy: Path) -> None:
 
 def test_another_version_is_refused(copy: Path) -> None:
     content = json.loads((copy / "manifest.json").read_text())
-    content["version"] = 2
+    content["version"] = 3
     (copy / "manifest.json").write_bytes(to_bytes(content))
-    with pytest.raises(RunError, match="format version 2"):
+    with pytest.raises(RunError, match="format version 3"):
         Run.open(copy)
 
 
@@ -225,7 +241,7 @@ anything = st.recursive(
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(files=anything, complete=anything, digest=anything)
 def test_any_json_for_a_manifest_is_refused(tmp_path: Path, files: object, complete: object, digest: object) -> None:
-    content = {"format": "armagnn-run", "version": 1, "files": files, "complete": complete, "sha256": digest}
+    content = {"format": "armagnn-run", "version": 2, "files": files, "complete": complete, "sha256": digest}
     (tmp_path / "manifest.json").write_text(json.dumps(content))
     with pytest.raises(RunError):
         Run.open(tmp_path)

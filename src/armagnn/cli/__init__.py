@@ -1,9 +1,11 @@
-"""The command line: ``armagnn train | predict | show | bench | data | results``."""
+"""The command line: ``armagnn train | predict | show | reproduce | figure | results | data | bench``."""
 
 from armagnn.cli.app import app
 from armagnn.cli.bench import bench
 from armagnn.cli.data import app as data
+from armagnn.cli.figure import app as figure
 from armagnn.cli.predict import predict
+from armagnn.cli.reproduce import app as reproduce
 from armagnn.cli.results import results
 from armagnn.cli.show import show
 from armagnn.cli.train import train
@@ -14,6 +16,8 @@ app.command()(show)
 app.command()(bench)
 app.add_typer(data, name="data")
 app.add_typer(results, name="results")
+app.add_typer(reproduce, name="reproduce")
+app.add_typer(figure, name="figure")
 
 
 def main() -> None:

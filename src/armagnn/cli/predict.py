@@ -16,10 +16,11 @@ def predict(
     run: Annotated[Path, typer.Argument(help="The run folder.", metavar="RUN")],
     out: Annotated[Path | None, typer.Option(help="The CSV file to write.", show_default="standard output")] = None,
 ) -> None:
-    """Write the label and the class probabilities of every node as CSV.
+    """Write the label (or labels) and the class probabilities of every node as CSV.
 
-    Columns: node, split (train, val, test or empty), label (the most probable), p_0, p_1, ... The weights are
-    those of the trial that is best on validation.
+    Columns: node, split (train, val, test or empty), label (the most probable), p_0, p_1, ... Where a node may have
+    many labels, as in PPI: node, graph, split, labels (those more probable than not, with blanks between), p_0, ...,
+    each with a probability of its own. The weights are those of the trial that is best on validation.
     """
     table = predict_nodes(Run.open(run)).to_csv()
     if out is None:

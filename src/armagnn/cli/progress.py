@@ -1,4 +1,4 @@
-"""The progress display of a training: bars on a terminal, nothing elsewhere."""
+"""The progress display of a training: a bar on a terminal, nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from armagnn.training import TrainConfig, Trial, Watcher
 
 
-class ProgressBars(Watcher):
-    """Finished trials, and the epochs of those at work with their validation results."""
+class ProgressBar(Watcher):
+    """The epochs of the batch, the trials that still run, and their mean validation results."""
 
     def __init__(self, config: TrainConfig, console: Console) -> None:
         columns = (
@@ -22,10 +22,10 @@ class ProgressBars(Watcher):
             TimeElapsedColumn(),
             TextColumn("{task.fields[note]}"),
         )
+        self._console = console
         self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self._trials = self._progress.add_task("trials", total=config.seeds, note="")
-        self._epochs: dict[int, TaskID] = {}  # of the trials at work, by seed
-        self._most = config.epochs
+        self._task = self._progress.add_task("epochs", total=config.epochs, note="")
+        self._trials, self._finished = config.seeds, 0
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -36,15 +36,22 @@ class ProgressBars(Watcher):
     ) -> None:
         self._progress.stop()
 
-    def epoch(self, seed: int, epoch: int, val_loss: float, val_accuracy: float) -> None:
-        """Move the bar of the trial `seed`."""
-        if seed not in self._epochs:
-            self._epochs[seed] = self._progress.add_task(f"seed {seed}", total=self._most, note="")
-        note = f"validation: loss {val_loss:.3f}, accuracy {100 * val_accuracy:.1f} %"
-        self._progress.update(self._epochs[seed], completed=epoch, note=note)
+    def epochs(self, epoch: int, running: int, val_loss: float, val_accuracy: float) -> None:
+        """Move the bar."""
+        note = (
+            f"{running} of {self._trials} trials running, {self._finished} finished; "
+            f"validation: loss {val_loss:.3f}, accuracy {100 * val_accuracy:.1f} %"
+        )
+        self._progress.update(self._task, completed=epoch, note=note)
 
     def trial(self, trial: Trial) -> None:
-        """Move the bar of the trials."""
-        if trial.seed in self._epochs:
-            self._progress.remove_task(self._epochs.pop(trial.seed))
-        self._progress.update(self._trials, advance=1)
+        """Count a finished trial."""
+        self._finished += 1
+
+    def stopping(self) -> None:
+        """Say that Ctrl-C was heard; a bar that is off says nothing."""
+        self._progress.update(self._task, description="stopping", note="a moment, to keep it all (Ctrl-C: at once)")
+
+    def note(self, text: str) -> None:
+        """Say it, on a terminal or not."""
+        self._console.print(f"Note: {text}", style="yellow", soft_wrap=True, highlight=False)

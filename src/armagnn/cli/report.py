@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from rich.console import Console
 from rich.table import Table
 
-from armagnn.cli.published import PAPER_ACCURACY
+from armagnn.paper.published import ACCURACY
 from armagnn.training import Run
+
+COLUMNS: Final = {"accuracy": "acc. %", "micro_f1": "micro-F1 %"}
 
 
 def print_report(console: Console, run: Run) -> None:
     """Print the table of a finished run and where its files are."""
-    metrics = run.metrics()
-    table = Table("seed", "epoch", "val. loss", "val. acc. %", "test acc. %", title=run.config.title)
+    metrics, config = run.metrics(), run.config
+    shown = [(split, name) for split in ("val", "test") for name in COLUMNS if name in metrics[split]]
+    heads = [f"{'val.' if split == 'val' else split} {COLUMNS[name]}" for split, name in shown]
+    table = Table("seed", "epoch", "val. loss", *heads, title=config.title)
     for column in table.columns:
         column.justify = "right"
     for trial in metrics["trials"]:
@@ -20,20 +26,19 @@ def print_report(console: Console, run: Run) -> None:
         table.add_row(
             f"{'* ' if chosen else ''}{trial['seed']}",
             str(trial["best_epoch"]),
-            f"{trial['val_loss']:.4f}",
-            f"{100 * trial['val_accuracy']:.1f}",
-            f"{100 * trial['test_accuracy']:.1f}",
+            f"{trial['val']['loss']:.4f}",
+            *(f"{100 * trial[split][name]:.1f}" for split, name in shown),
         )
     table.add_section()
-    mean_std = {name: _percent(metrics[name]) for name in ("val_accuracy", "test_accuracy")}
-    table.add_row("mean", "", "", mean_std["val_accuracy"], mean_std["test_accuracy"], style="bold")
-    if run.config.dataset in PAPER_ACCURACY:
-        mean, std = PAPER_ACCURACY[run.config.dataset]
-        table.add_row("paper", "", "", "", f"{mean:.1f} ± {std:.1f}")
+    table.add_row("mean", "", "", *(_percent(metrics[split][name]) for split, name in shown), style="bold")
+    published = ACCURACY.get(config.conv, {}).get(config.dataset)
+    if published is not None:
+        text = "{:.1f} ± {:.1f}".format(*published)
+        table.add_row("paper", "", "", *(text if column == ("test", "accuracy") else "" for column in shown))
     console.print(table)
-    if run.config.dataset in PAPER_ACCURACY:
+    if published is not None:
         console.print(
-            f"Stopped on validation {run.config.stop_on}, patience {run.config.patience}; "
+            f"Stopped on validation {config.stop_on}, patience {config.patience}; "
             "the paper's text: accuracy, patience 50.",
             style="dim",
             highlight=False,

@@ -11,6 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from armagnn.cli.trials_progress import mean_std
+from armagnn.paper.node_classification import is_current
+from armagnn.paper.page import results_page
+from armagnn.training.atomic import write_atomic
 from armagnn.training.store import DEFAULT_STORE, Record, Store, export_csv
 
 results = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
@@ -46,6 +49,7 @@ def list_cells(
     console = Console()
     with Store(store, must_exist=True) as opened:
         records = opened.select()
+    records = [record for record in records if not record.table.endswith("-search")]  # they have no test results
     for name, rows in groupby(records, key=lambda record: record.table):
         console.print(_cells(name, list(rows)))
     _say(console, f"{store}: {len(records)} trials")
@@ -73,12 +77,27 @@ def export(
     console = Console()
     with Store(store, must_exist=True) as opened:
         records = opened.select()
+    records = [record for record in records if not record.table.endswith("-search")]  # they have no test results
+    current = [record for record in records if is_current(record)]
+    if len(current) < len(records):
+        _say(console, f"{len(records) - len(current)} trials with other settings than the table has now are left out")
+    records = current
     for name, rows in groupby(records, key=lambda record: record.table):
         trials = list(rows)
         export_csv(trials, out / f"{name}.csv")
         _say(console, f"{out / name}.csv: {len(trials)} trials")
     if not records:
         _say(console, f"{store}: no trials")
+
+
+@results.command()
+def page(
+    folder: Annotated[Path, typer.Option("--results", help="The folder of the tables.")] = Path("results"),
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs", "results.md"),
+) -> None:
+    """Write the page of results from the exported tables."""
+    write_atomic(out, results_page(folder).encode())
+    _say(Console(), str(out))
 
 
 def _say(console: Console, text: str) -> None:

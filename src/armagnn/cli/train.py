@@ -1,4 +1,4 @@
-"""``armagnn train``: the paper's 2-layer network, once per seed."""
+"""``armagnn train``: the paper's network of two convolutions, once per seed."""
 
 from __future__ import annotations
 
@@ -6,104 +6,110 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
-import torch
 import typer
 from rich.console import Console
 
-from armagnn.cli.progress import ProgressBars
+from armagnn.cli.progress import ProgressBar
 from armagnn.cli.report import print_report
 from armagnn.errors import RunError
+from armagnn.paper.published import HYPERPARAMETERS, METHODS
 from armagnn.training import Run, TrainConfig
 from armagnn.training import train as train_run
 from armagnn.training.run import current_versions
 
 NETWORK, TRAINING, RUN = "Network", "Training", "Run"
+PAPERS = "the paper's"
 
 
-def option(panel: str, help: str, flag: str | None = None) -> Any:
-    """An option in a panel of the help."""
-    return typer.Option(*([flag] if flag else []), help=help, rich_help_panel=panel)
+def option(panel: str, help: str, flag: str | None = None, default: str | bool = True) -> Any:
+    """An option in a panel of the help; `default` is what to show where the default is looked up."""
+    return typer.Option(*([flag] if flag else []), help=help, rich_help_panel=panel, show_default=default)
 
 
 def train(
     ctx: typer.Context,
     dataset: Annotated[
-        str, option(RUN, "cora, citeseer, pubmed, or the path of your own .npz file.")
+        str, option(RUN, "cora, citeseer, pubmed, ppi, or the path of your own .npz file.")
     ] = TrainConfig.dataset,
-    out: Annotated[
-        Path | None, typer.Option(help="The run folder.", show_default="runs/DATASET", rich_help_panel=RUN)
-    ] = None,
+    conv: Annotated[str, option(RUN, f"The layers: {', '.join(METHODS)}.")] = TrainConfig.conv,
+    out: Annotated[Path | None, option(RUN, "The run folder.", default="runs/DATASET-CONV")] = None,
     resume: Annotated[bool, option(RUN, "Continue an interrupted run, to the same result.", "--resume")] = False,
     overwrite: Annotated[bool, option(RUN, "Replace the run in the folder.", "--overwrite")] = False,
     seed: Annotated[int, option(RUN, "Seed of the first trial; the next are seed + 1, ...")] = TrainConfig.seed,
-    seeds: Annotated[int, option(RUN, "Number of trials, one per seed.")] = TrainConfig.seeds,
-    jobs: Annotated[
+    seeds: Annotated[
+        int, option(RUN, "Number of trials, one per seed; they are trained together.")
+    ] = TrainConfig.seeds,
+    device: Annotated[str, option(RUN, "cpu, cuda or cuda:1.")] = TrainConfig.device,
+    hidden: Annotated[int | None, option(NETWORK, "Units of the hidden layer.", default=PAPERS)] = None,
+    stacks: Annotated[
+        int | None, option(NETWORK, "K: stacks of arma, order of chebyshev and cayley.", default=PAPERS)
+    ] = None,
+    layers: Annotated[
         int | None,
-        typer.Option(
-            help="Trials at a time; the results are the same.",
-            show_default="one per core",
-            rich_help_panel=RUN,
+        option(
+            NETWORK,
+            "T: recursion steps of arma, Jacobi iterations of cayley. L: layers in each of the two places for the "
+            "others (chebyshev has none).",
+            default=PAPERS,
         ),
     ] = None,
-    device: Annotated[str, option(RUN, "cpu, cuda or cuda:1.")] = TrainConfig.device,
-    hidden: Annotated[int, option(NETWORK, "Units of the hidden layer.")] = TrainConfig.hidden,
-    stacks: Annotated[int, option(NETWORK, "K: parallel stacks of each layer.")] = TrainConfig.stacks,
-    layers: Annotated[int, option(NETWORK, "T: recursion steps of each stack.")] = TrainConfig.layers,
+    last_stacks: Annotated[int | None, option(NETWORK, "K of the second convolution.", default="as the first")] = None,
     act: Annotated[str, option(NETWORK, "Activation of the hidden layer, e.g. relu or elu.")] = TrainConfig.act,
     init: Annotated[
-        str, option(NETWORK, "Start of the recursion: linear (X W0), zero, or tied (W0 = V).")
+        str, option(NETWORK, "Start of arma's recursion: linear (X W0), zero, or tied (W0 = V).")
     ] = TrainConfig.init,
     dropout: Annotated[
-        float, option(NETWORK, "Drop rate of the input features and of the hidden units.")
-    ] = TrainConfig.dropout,
+        float | None, option(NETWORK, "Short for --input-dropout and --hidden-dropout.", default=PAPERS)
+    ] = None,
+    input_dropout: Annotated[float | None, option(NETWORK, "Drop rate of the input features.", default=PAPERS)] = None,
+    hidden_dropout: Annotated[float | None, option(NETWORK, "Drop rate of the hidden units.", default=PAPERS)] = None,
     skip_dropout: Annotated[
-        float, option(NETWORK, "Drop rate of the skip connections X V.")
-    ] = TrainConfig.skip_dropout,
+        float | None, option(NETWORK, "Drop rate of arma's skip connections X V.", default=PAPERS)
+    ] = None,
     l2: Annotated[
-        float, option(TRAINING, "c of the penalty c ||W||² on all kernels, as in Keras (gradient 2 c W).")
-    ] = TrainConfig.l2,
-    lr: Annotated[float, option(TRAINING, "Learning rate of Adam.")] = TrainConfig.lr,
+        float | None,
+        option(TRAINING, "c of the penalty c ||W||² on all kernels, as in Keras (gradient 2 c W).", default=PAPERS),
+    ] = None,
+    lr: Annotated[float | None, option(TRAINING, "Learning rate of Adam.", default=PAPERS)] = None,
     epochs: Annotated[int, option(TRAINING, "Most epochs of a trial.")] = TrainConfig.epochs,
     patience: Annotated[
-        int, option(TRAINING, "Epochs without improvement after which a trial stops.")
-    ] = TrainConfig.patience,
+        int | None,
+        option(TRAINING, "Epochs without improvement after which a trial stops.", default="100; 300 on ppi"),
+    ] = None,
     stop_on: Annotated[
         str,
         option(TRAINING, "What must improve on validation: loss, or accuracy (the lower loss decides a tie)."),
     ] = TrainConfig.stop_on,
 ) -> None:
-    """Train the paper's 2-layer ARMA network for node classification, once per seed.
+    """Train the paper's network of two convolutions for node classification, once per seed.
 
     The run folder gets the configuration, every trial, the weights that are best on validation, the metrics
     and a picture of the learning curves. Ctrl-C leaves a run that --resume continues to the same result;
     --resume needs no other options than --out.
 
-    The defaults are the paper's for Cora, with one exception: the paper's text stops on validation accuracy
-    with patience 50 (--stop-on accuracy --patience 50); the authors' own script stops on validation loss, and
-    so does the default here, with patience 100. The paper's values elsewhere: Citeseer --stacks 3; Pubmed
-    --stacks 1 --dropout 0.25 --skip-dropout 0.25.
+    What is not given is the paper's value for the dataset and the layers (for your own files: that for Cora), with
+    one exception: the paper's text stops on validation accuracy with patience 50 (--stop-on accuracy --patience 50);
+    the authors' own script stops on validation loss, and so does the default here, with patience 100. On PPI it is
+    300, as the paper's patience stops far too early there.
     """
     # Only what was typed: with --resume, all the rest is the run's own.
-    sources = {field.name: ctx.get_parameter_source(field.name) for field in fields(TrainConfig)}
+    known = {"dropout", *(field.name for field in fields(TrainConfig))}
+    sources = {name: ctx.get_parameter_source(name) for name in known}
     typed = {name: ctx.params[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"}
-    folder = out or Path("runs", Path(dataset).stem)
+    rate = typed.pop("dropout", None)
+    if rate is not None:
+        typed = {"input_dropout": rate, "hidden_dropout": rate} | typed
+    folder = out or Path("runs", f"{Path(dataset).stem}-{conv}")
     notes = Console(stderr=True)
     if resume:
         begun = Run.open(folder)
         _compare_versions(begun, notes)
         config = replace(begun.config, **typed)
     else:
-        config = TrainConfig(**typed)
+        config = TrainConfig(**defaults(dataset, conv) | typed)
     try:
-        with ProgressBars(config, notes) as bars:
-            run = train_run(
-                config,
-                folder,
-                resume=resume,
-                overwrite=overwrite,
-                jobs=_cores(config) if jobs is None else jobs,
-                watcher=bars,
-            )
+        with ProgressBar(config, notes) as bar:
+            run = train_run(config, folder, resume=resume, overwrite=overwrite, watcher=bar)
     except KeyboardInterrupt:
         _interrupted(folder, notes)
     console = Console()
@@ -111,9 +117,27 @@ def train(
     console.print(f"Run folder: {folder}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _cores(config: TrainConfig) -> int:
-    # torch knows how many cores this process may use, also in a container. Trials would only share a GPU.
-    return torch.get_num_threads() if config.device == "cpu" else 1
+def defaults(dataset: str, conv: str) -> dict[str, Any]:
+    """The options of the paper for a dataset of its own (or else for Cora) and the layers `conv`.
+
+    Example:
+        >>> chosen = defaults("ppi", "arma")
+        >>> chosen["hidden"], chosen["stacks"], chosen["layers"], chosen["patience"]
+        (64, 3, 2, 300)
+    """
+    paper = HYPERPARAMETERS.get(dataset, HYPERPARAMETERS["cora"])
+    stacks, layers = paper.order(conv)
+    return {
+        "dataset": dataset,
+        "conv": conv,
+        "hidden": paper.hidden,
+        "stacks": stacks,
+        "layers": layers,
+        **dict.fromkeys(("input_dropout", "hidden_dropout", "skip_dropout"), paper.dropout),
+        "l2": paper.l2,
+        "lr": paper.lr,
+        "patience": 300 if dataset == "ppi" else TrainConfig.patience,
+    }
 
 
 def _compare_versions(run: Run, notes: Console) -> None:
@@ -131,7 +155,7 @@ def _interrupted(folder: Path, notes: Console) -> NoReturn:
     try:
         run = Run.open(folder)
         message = (
-            f"Interrupted. {len(run.finished_seeds)} of {run.config.seeds} trials are kept. "
+            f"Interrupted. {len(run.finished_seeds)} of {run.config.seeds} trials are finished; all are kept. "
             f"Continue with: {run.resume_command}"
         )
     except RunError:

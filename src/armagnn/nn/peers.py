@@ -53,11 +53,16 @@ class Peer(Conv):
         assert op is not None
         x = x.to_dense().unsqueeze(1) if isinstance(x, CSR) else x
         nodes, batch = x.shape[:2]
-        edges = edge_index(op)
+        edges = self._edges(op)
         if batch != 1:  # node n of signal b is row n * batch + b
             edges = (edges.unsqueeze(2) * batch + torch.arange(batch, device=edges.device)).flatten(1)
         out: Tensor = self.conv(x.flatten(0, 1), edges)
         return out.reshape(nodes, batch, self.out_channels)
+
+
+    def _edges(self, op: GraphOperator) -> Tensor:
+        """Return the edges that PyG's layer is given."""
+        return edge_index(op)
 
 
 class GATConv(Peer):
@@ -96,9 +101,13 @@ class GATConv(Peer):
             if concat and out_channels % heads:
                 raise ParameterError(f"concat=True needs out_channels divisible by heads={heads}, got {out_channels}.")
             width = out_channels // heads if concat else out_channels
-            return pyg.GATConv(in_channels, width, heads, concat, bias=False)
+            # self-loops are added once per operator: PyG would look for them, and wait for the GPU, in every pass
+            return pyg.GATConv(in_channels, width, heads, concat, add_self_loops=False, bias=False)
 
         super().__init__(conv, in_channels, out_channels, act, dropout, bias)
+
+    def _edges(self, op: GraphOperator) -> Tensor:
+        return edge_index_with_loops(op)
 
     def _settings(self) -> dict[str, Any]:
         return {"heads": self.conv.heads} | ({"concat": True} if self.conv.concat else {})
@@ -183,3 +192,16 @@ def edge_index(op: GraphOperator) -> Tensor:
     counts = (op.rowptr[1:] - op.rowptr[:-1]).long()
     row = torch.repeat_interleave(torch.arange(op.num_nodes, device=op.device), counts, output_size=op.nnz)
     return torch.stack([op.col.long(), row])
+
+
+@once_per_operator
+def edge_index_with_loops(op: GraphOperator) -> Tensor:
+    """Return the edges between different nodes, and one from every node to itself.
+
+    Example:
+        >>> edge_index_with_loops(GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 1]]), kind="adjacency"))
+        tensor([[0, 0, 1],
+                [1, 0, 1]])
+    """
+    edges, nodes = edge_index(op), torch.arange(op.num_nodes, device=op.device)
+    return torch.cat([edges[:, edges[0] != edges[1]], nodes.expand(2, -1)], dim=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 DATASETS: Final = ("cora", "citeseer", "pubmed", "ppi")
 METHODS: Final = ("arma", "gcn", "chebyshev", "cayley", "gat", "sage", "gin", "mlp")
@@ -59,19 +59,3 @@ HYPERPARAMETERS: Final[dict[str, Hyperparameters]] = {
     "pubmed": Hyperparameters(5e-4, 0.25, 0.01, 16, gcn=1, chebyshev=3, cayley=(2, 5), arma=(1, 1)),
     "ppi": Hyperparameters(0.0, 0.25, 0.01, 64, gcn=2, chebyshev=3, cayley=(3, 5), arma=(3, 2)),
 }
-
-
-def options(method: str, k: int, t: int) -> dict[str, Any]:
-    """The arguments of `make_conv` for K and T of a method.
-
-    Example:
-        >>> options("arma", 2, 1), options("gcn", 1, 2)
-        ({'num_stacks': 2, 'num_layers': 1}, {'num_layers': 2})
-    """
-    if method == "arma":
-        return {"num_stacks": k, "num_layers": t}
-    if method == "chebyshev":
-        return {"order": k}
-    if method == "cayley":
-        return {"order": k, "jacobi": t}
-    return {"num_layers": t}

@@ -1,5 +1,5 @@
 """Tasks: architecture, loss and metrics of each experiment of the paper."""
 
-from armagnn.tasks.node import RATES, UNBATCHED, NodeNet, NodeTask
+from armagnn.tasks.node import RATES, UNBATCHED, NodeNet, NodeTask, conv_options
 
-__all__ = ["RATES", "UNBATCHED", "NodeNet", "NodeTask"]
+__all__ = ["RATES", "UNBATCHED", "NodeNet", "NodeTask", "conv_options"]

@@ -27,13 +27,30 @@ UNBATCHED: Final = ("gat", "sage", "gin")
 Predict = Callable[[Tensor | CSR, GraphOperator | None], Tensor]
 
 
+def conv_options(method: str, k: int, t: int) -> dict[str, Any]:
+    """The arguments of `make_conv` for K and T: stacks and steps, order and Jacobi iterations, order, or L layers.
+
+    Example:
+        >>> conv_options("arma", 2, 1), conv_options("gcn", 1, 2)
+        ({'num_stacks': 2, 'num_layers': 1}, {'num_layers': 2})
+    """
+    if method == "arma":
+        return {"num_stacks": k, "num_layers": t}
+    if method == "chebyshev":
+        return {"order": k}
+    if method == "cayley":
+        return {"order": k, "jacobi": t}
+    return {"num_layers": t}
+
+
 class NodeNet(nn.Module):
     """logits = conv2(dropout(conv1(dropout(X)))): the paper's network of two convolutions, with any of the methods.
 
     The first convolution has `hidden` units and the activation `act`; the second has one output a class and is linear.
     `input_dropout` acts on the features (sparse ones are dropped among their nonzero values and stay sparse),
     `hidden_dropout` on the hidden units and, where a convolution is a stack of layers, between these. `skip_dropout`
-    acts on the skip connections X V_k; only ARMA has them.
+    acts on the skip connections X V_k; only ARMA has them. The heads of a GAT stand side by side in the first (`hidden`
+    units in all) and are averaged in the second, as its authors have it.
 
     Args:
         method: ``arma``, ``gcn``, ``chebyshev``, ``cayley``, ``gat``, ``sage``, ``gin`` or ``mlp``.
@@ -74,9 +91,10 @@ class NodeNet(nn.Module):
             raise ParameterError(f"hidden is {hidden}; the network needs at least 1 hidden unit.")
         for name, rate in zip(RATES, (input_dropout, hidden_dropout, skip_dropout), strict=True):
             check_probability(name, rate)
-        first = dict(options or {})
+        first = ({"concat": True} if method == "gat" else {}) | dict(options or {})
+        second = first | ({"concat": False} if method == "gat" else {}) | dict(last or {})
         self.conv1 = make_conv(method, in_channels, hidden, act=act, **first)
-        self.conv2 = make_conv(method, hidden, num_classes, act=None, **first | dict(last or {}))
+        self.conv2 = make_conv(method, hidden, num_classes, act=None, **second)
         self.method = method
         self.input_dropout: float | Tensor
         self.hidden_dropout: float | Tensor
@@ -137,14 +155,13 @@ class NodeTask:
     def __init__(self, dataset: NodeDataset, net: NodeNet, dtype: torch.dtype = torch.float32) -> None:
         self.dataset = dataset
         self.parts: dict[str, _Part] = {}
-        whole: tuple[Any, Any] | None = None
+        x, op = dataset.x, None
         for split in ("train", "val", "test"):
             part = dataset if dataset.graph is None else dataset.part(split)
-            if whole is None or part is not dataset:
-                op = net.conv1.operator(part.edge_index, part.num_nodes, dtype=dtype)
-                whole = part.x.to(dtype), op
+            if not self.parts or part is not dataset:
+                x, op = part.x.to(dtype), net.conv1.operator(part.edge_index, part.num_nodes, dtype=dtype)
             idx = part.idx(split)
-            self.parts[split] = _Part(*whole, idx, part.y.index_select(0, idx))
+            self.parts[split] = _Part(x, op, idx, part.y.index_select(0, idx))
 
     def loss(self, predict: Predict) -> Tensor:
         """The loss on the training nodes, a tensor without axes."""

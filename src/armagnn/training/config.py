@@ -14,20 +14,24 @@ from armagnn.training.stopping import check_stopping
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Hyperparameters of a run; the defaults are the paper's for Cora, but for early stopping.
+    """Hyperparameters of a run; the defaults are the paper's for ARMA on Cora, but for early stopping.
 
     The paper's text stops on validation accuracy with patience 50, the authors' own script on validation loss
     with patience 200. The default is the loss, a smooth measure where accuracy counts 500 nodes, with patience 100.
 
     Attributes:
         dataset: a name of the catalogue or the path of an ``.npz`` file.
+        conv: the layers: "arma", "gcn", "chebyshev", "cayley", "gat", "sage", "gin" or "mlp".
         hidden: units of the hidden layer.
-        stacks: K, parallel stacks of each layer.
-        layers: T, recursion steps of each stack.
-        dropout: drop rate of the input features and of the hidden units.
-        skip_dropout: drop rate of the skip connections X V_k.
+        stacks: K: parallel stacks of ARMA, order of Chebyshev and Cayley filters; the others have none.
+        layers: T: recursion steps of ARMA, Jacobi iterations of Cayley. L: layers in each of the two places of
+            the network for gcn, gat, sage, gin and mlp. Chebyshev has none.
+        last_stacks: K of the second convolution; 0 means that of the first.
         act: activation of the hidden layer.
-        init: X(0) of the recursion: "linear" (X W0), "zero" or "tied" (W0 = V).
+        init: X(0) of ARMA's recursion: "linear" (X W0), "zero" or "tied" (W0 = V).
+        input_dropout: drop rate of the input features.
+        hidden_dropout: drop rate of the hidden units.
+        skip_dropout: drop rate of ARMA's skip connections X V_k.
         l2: c of the penalty c ||W||^2 (as Keras has it: its gradient is 2 c W) on every kernel, not on
             biases.
         lr: learning rate of Adam.
@@ -41,16 +45,21 @@ class TrainConfig:
     Example:
         >>> TrainConfig(seed=5, seeds=3).all_seeds
         range(5, 8)
+        >>> TrainConfig(conv="chebyshev", stacks=3, dataset="citeseer").title
+        'chebyshev (K=3) on citeseer'
     """
 
     dataset: str = "cora"
+    conv: str = "arma"
     hidden: int = 16
     stacks: int = 2
     layers: int = 1
-    dropout: float = 0.75
-    skip_dropout: float = 0.75
+    last_stacks: int = 0
     act: str = "relu"
     init: str = "linear"
+    input_dropout: float = 0.75
+    hidden_dropout: float = 0.75
+    skip_dropout: float = 0.75
     l2: float = 5e-4
     lr: float = 0.01
     epochs: int = 2000
@@ -63,10 +72,12 @@ class TrainConfig:
     def __post_init__(self) -> None:
         for field in fields(self):
             self._check_type(field.name, type(field.default))
-        # What concerns the network (hidden, stacks, layers, dropouts, act, init) is checked by the network.
+        # What concerns the network (conv, hidden, stacks, layers, dropouts, act, init) is checked by the network.
         for name in ("epochs", "seeds"):
             if getattr(self, name) < 1:
                 raise ParameterError(f"{name} is {getattr(self, name)}; it must be at least 1.")
+        if self.last_stacks < 0:
+            raise ParameterError(f"last_stacks is {self.last_stacks}; it must be at least 0 (0: as many as stacks).")
         if not (math.isfinite(self.lr) and self.lr > 0):
             raise ParameterError(f"lr is {self.lr}; it must be a positive number.")
         if not (math.isfinite(self.l2) and self.l2 >= 0):
@@ -85,7 +96,13 @@ class TrainConfig:
     @property
     def title(self) -> str:
         """What is trained, in one line."""
-        return f"ARMA (K={self.stacks}, T={self.layers}) on {self.dataset}"
+        last = f"K={self.stacks}" + (f" then {self.last_stacks}" if self.last_stacks else "")
+        size = {
+            "arma": f"{last}, T={self.layers}",
+            "chebyshev": last,
+            "cayley": f"{last}, T={self.layers}",
+        }.get(self.conv, f"L={self.layers}")
+        return f"{'ARMA' if self.conv == 'arma' else self.conv} ({size}) on {self.dataset}"
 
     @property
     def all_seeds(self) -> range:

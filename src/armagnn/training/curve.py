@@ -19,9 +19,9 @@ def draw_curves(trials: Sequence[Trial], title: str) -> bytes:
         percent = [100 * value for value in trial.history["val_accuracy"]]
         left.plot(epochs, trial.history["train_loss"], color="tab:gray", alpha=0.4, linewidth=0.6)
         left.plot(epochs, trial.history["val_loss"], color="tab:blue", linewidth=1.0)
-        left.plot(trial.best_epoch, trial.val_loss, "o", color="tab:red")
+        left.plot(trial.best_epoch, trial.val["loss"], "o", color="tab:red")
         right.plot(epochs, percent, color="tab:blue", linewidth=0.8)
-        right.plot(trial.best_epoch, 100 * trial.val_accuracy, "o", color="tab:red")
+        right.plot(trial.best_epoch, 100 * trial.val["accuracy"], "o", color="tab:red")
     left.set(xlabel="epoch", ylabel="cross-entropy")
     left.legend(left.lines[:3], ["training (with dropout)", "validation", "restored"])
     right.set(xlabel="epoch", ylabel="validation accuracy (%)")

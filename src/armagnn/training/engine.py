@@ -9,18 +9,18 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import signal
 import threading
 import time
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import connection
 from typing import Any, Protocol, Self
 
 from armagnn.errors import ParameterError, RunError, UnknownNameError
-from armagnn.training.pool import _deaf_to_interrupts
 from armagnn.training.store import Record, Store
 
 ATTEMPTS = 3  # of a job whose workers die
@@ -127,6 +127,19 @@ def execute(
     finally:  # also after Ctrl-C
         pool.close()
         store.release(key for job in jobs for key in job.keys)
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Let processes that start inside ignore Ctrl-C from birth: it reaches all of them, and the parent decides."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may, or is interrupted
+        yield
+        return
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _make_pool(engine: str, workers: int, work: Work) -> Pool:

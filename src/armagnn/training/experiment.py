@@ -1,26 +1,42 @@
-"""A run: the trials of one configuration, one after the other, each kept as soon as it is finished."""
+"""A run: the trials of one configuration, each kept as soon as it is finished, and the batch now and then."""
 
 from __future__ import annotations
 
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
-from armagnn.data import load
+from armagnn.data import NodeDataset, load
 from armagnn.errors import ParameterError, RunError
+from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.config import TrainConfig
 from armagnn.training.folder import check_vacant, make_vacant
-from armagnn.training.pool import train_trials
-from armagnn.training.run import Run
-from armagnn.training.trial import Trial, build_model, seeded
+from armagnn.training.run import Run, current_versions
+from armagnn.training.trial import Trial, batches, build_network, make_trials, one_thread, settings
+from armagnn.training.trials import Trials, seeded
+
+SAVE_EVERY = 30.0
+"""Seconds between two checkpoints."""
 
 
 class Watcher:
     """What :func:`train` tells while it works; override what you want to see."""
 
-    def epoch(self, seed: int, epoch: int, val_loss: float, val_accuracy: float) -> None:
-        """An epoch of the trial `seed` is over."""
+    def epochs(self, epoch: int, running: int, val_loss: float, val_accuracy: float) -> None:
+        """`epoch` epochs are over; `running` trials of the batch go on, with these validation means."""
 
     def trial(self, trial: Trial) -> None:
         """A trial is finished and kept (those of a resumed run are told too)."""
+
+    def stopping(self) -> None:
+        """Ctrl-C came; training stops at the next moment from which it can be continued."""
+
+    def note(self, text: str) -> None:
+        """There is something that the user should know."""
 
 
 def train(
@@ -29,36 +45,31 @@ def train(
     *,
     resume: bool = False,
     overwrite: bool = False,
-    jobs: int = 1,
     watcher: Watcher | None = None,
 ) -> Run:
     """Train one network per seed of `config` and keep the run in the folder `out`.
 
-    A run that was interrupted is continued with `resume` and ends with the same weights and metrics, bit for
-    bit, as one that was not: finished trials are kept, the unfinished one starts anew from its seed. The
-    configuration must be the same. `overwrite` replaces a run that is there.
-
-    `jobs` trials run at a time, each in a process of its own if more than one (then, as always with Python's
-    processes, a script needs ``if __name__ == "__main__":``); the results are the same for any number.
+    All seeds are one batch (GAT's, GraphSAGE's and GIN's are trained one by one). A run that was interrupted is
+    continued with `resume` and ends with the same weights and metrics, bit for bit, as one that was not: finished
+    trials are kept, and the batch goes on from its last checkpoint, which is made on Ctrl-C and at least every 30
+    seconds otherwise. The configuration must be the same. `overwrite` replaces a run that is there.
 
     Example:
         >>> run = train(TrainConfig(seeds=3), "runs/cora")  # doctest: +SKIP
-        >>> run.metrics()["test_accuracy"]  # doctest: +SKIP
+        >>> run.metrics()["test"]["accuracy"]["mean"]  # doctest: +SKIP
     """
     out = Path(out)
     watcher = watcher or Watcher()
     if resume and overwrite:
         raise ParameterError("resume and overwrite exclude each other: continue the run or replace it.")
-    if jobs < 1:
-        raise ParameterError(f"jobs is {jobs}; at least 1 trial must run at a time.")
     # All that can be refused is refused here, before anything is computed or removed.
     run = _resumable(out, config) if resume else None
     if run is None:
         check_vacant(out, overwrite=overwrite)
     device = config.torch_device()
     dataset = load(config.dataset)
-    with seeded(config.seed, device):
-        build_model(config, dataset)  # refuses what concerns the network
+    with seeded(config.seed):
+        build_network(config, dataset)  # refuses what concerns the network
     if run is None:
         make_vacant(out)
         run = Run.create(out, config, dataset.sha256)
@@ -67,12 +78,13 @@ def train(
 
     for trial in run.trials():
         watcher.trial(trial)
-    missing = [seed for seed in config.all_seeds if seed not in run.finished_seeds]
-    for trial in train_trials(config, missing, jobs, watcher.epoch):
-        run.save_trial(trial)
-        watcher.trial(trial)
     if not run.complete:
+        dataset = dataset.to(device)
+        with one_thread():
+            for seeds in batches(config):
+                _train_batch(run, seeds, dataset, watcher)
         run.finish()
+    run.checkpoint.clear()
     return run
 
 
@@ -85,3 +97,100 @@ def _resumable(out: Path, config: TrainConfig) -> Run:
             "Resume without them, or choose another folder."
         )
     return run
+
+
+def _train_batch(run: Run, seeds: range, dataset: NodeDataset, watcher: Watcher) -> None:
+    """Train those of the batch that are not finished.
+
+    Bits may depend on who else is in the batch, so it is always the whole one that begins or goes on from its
+    checkpoint; trials which were kept since the checkpoint come out again, the same, and are let go.
+    """
+    if all(seed in run.finished_seeds for seed in seeds):
+        return
+    trials = make_trials(run.config, seeds, dataset)
+    _restore(trials, run, seeds, watcher)
+    with interrupts(watcher.stopping) as interrupted:
+        last = time.monotonic()
+
+        def look(trials: Trials) -> None:
+            nonlocal last
+            if not trials.settings:
+                return
+            try:
+                _tell(trials, watcher)
+                if interrupted():
+                    raise KeyboardInterrupt
+            except KeyboardInterrupt:
+                _save(trials, run.checkpoint, seeds)
+                raise
+            if time.monotonic() - last >= SAVE_EVERY:
+                _save(trials, run.checkpoint, seeds)
+                last = time.monotonic()
+
+        for outcome in trials.run(look):
+            if outcome.setting.seed not in run.finished_seeds:
+                trial = Trial.of(outcome)
+                run.save_trial(trial)
+                watcher.trial(trial)
+
+
+def _tell(trials: Trials, watcher: Watcher) -> None:
+    active = trials.active
+    loss, accuracy = trials.history[trials.done - 1, 1:, active].mean(1).tolist()
+    watcher.epochs(trials.done, int(active.sum()), loss, accuracy)
+
+
+# --------------------------------------------------------------------------------------------------------- checkpoint
+
+
+def _save(trials: Trials, checkpoint: Checkpoint, seeds: range) -> None:
+    checkpoint.save({"versions": current_versions(), "seeds": list(seeds), "trials": trials.state()})
+
+
+def _restore(trials: Trials, run: Run, seeds: range, watcher: Watcher) -> None:
+    """Let the trials go on from the checkpoint of the run, if there is one of theirs and it fits."""
+    saved = run.checkpoint.load()
+    if saved is None or saved.get("seeds") != list(seeds):
+        return
+    if saved.get("versions") != current_versions():
+        watcher.note("The checkpoint was made with other versions and is not used: unfinished trials start anew.")
+        return
+    try:
+        state = saved["trials"]
+        left = {setting[0] for setting in state["settings"]}  # the others had finished before
+        if trials.restore(state, settings(run.config, [seed for seed in seeds if seed in left])):
+            return
+        reason = "other settings"
+    except (LookupError, RuntimeError, TypeError, ValueError) as error:
+        reason = str(error)
+    raise RunError(f"{run.checkpoint.path}: does not fit the run ({reason}). Remove it to begin anew.")
+
+
+# --------------------------------------------------------------------------------------------------------- interrupts
+
+
+@contextmanager
+def interrupts(told: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+    """Put Ctrl-C off inside: the yielded function says whether it came. A second one comes through at once.
+
+    Within an epoch half of the weights may have made their step, and such a state is no good to go on from.
+    """
+    came = False
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        if came:
+            raise KeyboardInterrupt
+        came = True
+        told()
+
+    # Elsewhere than in the main thread there are no signals; and who has a handler of his own keeps it.
+    ours = threading.current_thread() is threading.main_thread()
+    ours = ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, remember)
+    try:
+        yield lambda: came
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)

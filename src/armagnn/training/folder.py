@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from armagnn.errors import RunError
-from armagnn.training.manifest import FILES, FORMAT, MANIFEST
+from armagnn.training.checkpoint import Checkpoint
+from armagnn.training.manifest import CHECKPOINT, FILES, FORMAT, MANIFEST
 
 
 def check_vacant(path: Path, *, overwrite: bool) -> None:
@@ -34,6 +35,7 @@ def make_vacant(path: Path) -> None:
         for file in [*path.iterdir(), *path.glob("trials/*")]:
             if FILES.fullmatch(file.relative_to(path).as_posix()) or _is_draft(file):
                 file.unlink()
+        Checkpoint(path, CHECKPOINT).clear()
         trials = path / "trials"
         if trials.is_dir() and not any(trials.iterdir()):
             trials.rmdir()

@@ -18,8 +18,9 @@ from armagnn.errors import RunError
 from armagnn.training.atomic import write_atomic
 
 FORMAT = "armagnn-run"
-VERSION = 1
+VERSION = 2
 MANIFEST = "manifest.json"
+CHECKPOINT = "checkpoint"  # a folder, beside what the manifest answers for
 AGAIN = "Train the run again with --overwrite."
 # Every file a run may hold. Nothing else is ever read from, or removed with, a run folder.
 FILES = re.compile(

@@ -1,4 +1,4 @@
-"""What a trained run says about every node of its graph."""
+"""What a trained run says about every node of its graph, or graphs."""
 
 from __future__ import annotations
 
@@ -12,33 +12,55 @@ from torch import Tensor
 from armagnn.data import NodeDataset, load
 from armagnn.errors import RunError
 from armagnn.training.run import Run
-from armagnn.training.trial import build_model, eval_logits, seeded
+from armagnn.training.trial import build_network
+from armagnn.training.trials import seeded
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """softmax(logits): the probabilities (N, C) of every node of `dataset`."""
+    """The probabilities (N, C) of every node of `dataset`: softmax(logits), or sigmoid(logits) with many labels."""
 
     dataset: NodeDataset
     probabilities: Tensor
 
+    def labels(self) -> list[str]:
+        """The most probable class of each node; with many labels, those above one half, e.g. ``"3 17"`` or ``""``.
+
+        Example:
+            >>> from armagnn.data import load
+            >>> Prediction(load("cora"), torch.eye(7)[:3]).labels()
+            ['0', '1', '2']
+        """
+        if not self.dataset.multilabel:
+            return [str(label) for label in self.probabilities.argmax(dim=-1).tolist()]
+        found: list[list[str]] = [[] for _ in range(len(self.probabilities))]
+        for node, label in (self.probabilities > 0.5).nonzero().tolist():
+            found[node].append(str(label))
+        return [" ".join(each) for each in found]
+
     def to_csv(self) -> str:
-        """One row per node: its id, its split (or nothing), the most probable label, and p_0 .. p_{C-1}."""
-        split = [""] * self.dataset.num_nodes
+        """One row per node: its id, its graph if there are several, its split (or nothing), label(s), p_0 .. p_{C-1}.
+
+        The column is ``label``, or ``labels`` (separated by blanks) where a node may have many.
+        """
+        data = self.dataset
+        split = [""] * data.num_nodes
         for name in ("train", "val", "test"):
-            for node in getattr(self.dataset, f"{name}_idx").tolist():
+            for node in data.idx(name).tolist():
                 split[node] = name
+        graph = None if data.graph is None else data.graph.tolist()
         table = io.StringIO()
         writer = csv.writer(table, lineterminator="\n")
-        writer.writerow(["node", "split", "label", *(f"p_{c}" for c in range(self.dataset.num_classes))])
-        labels = self.probabilities.argmax(dim=-1).tolist()
-        for node, (label, row) in enumerate(zip(labels, self.probabilities.tolist(), strict=True)):
-            writer.writerow([node, split[node], label, *(f"{p:.9g}" for p in row)])  # 9 digits: all of a float32
+        head = ["node", *([] if graph is None else ["graph"]), "split", "labels" if data.multilabel else "label"]
+        writer.writerow([*head, *(f"p_{c}" for c in range(data.num_classes))])
+        for node, (label, row) in enumerate(zip(self.labels(), self.probabilities.tolist(), strict=True)):
+            place = [node] if graph is None else [node, graph[node]]
+            writer.writerow([*place, split[node], label, *(f"{p:.9g}" for p in row)])  # 9 digits: all of a float32
         return table.getvalue()
 
 
 def predict(run: Run) -> Prediction:
-    """Probabilities from the best weights of a finished run, on the graph it was trained on.
+    """Probabilities from the best weights of a finished run, on all graphs of its dataset.
 
     It runs on the CPU, wherever the run was trained.
 
@@ -50,10 +72,12 @@ def predict(run: Run) -> Prediction:
     dataset = load(run.config.dataset)
     if dataset.sha256 != run.dataset_sha256:
         raise RunError(f"{run.path}: was trained on another file of dataset {run.config.dataset!r}.")
-    with seeded(run.config.seed, torch.device("cpu")):
-        model = build_model(run.config, dataset)
+    with seeded(run.config.seed):
+        net = build_network(run.config, dataset).eval()
     try:
-        model.load_state_dict(weights)
+        net.load_state_dict(weights)
     except RuntimeError as error:
         raise RunError(f"{run.path}: the weights do not fit the configuration ({error}).") from error
-    return Prediction(dataset, torch.softmax(eval_logits(model, dataset, dataset.operator()), dim=-1))
+    with torch.no_grad():
+        logits = net(dataset.x, net.conv1.operator(dataset.edge_index, dataset.num_nodes))
+    return Prediction(dataset, torch.sigmoid(logits) if dataset.multilabel else torch.softmax(logits, dim=-1))

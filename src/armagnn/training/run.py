@@ -7,11 +7,13 @@
 ``metrics.json``        results per trial, mean and deviation
 ``curve.png``           learning curves
 ``manifest.json``       the files above with their SHA-256
+``checkpoint/``         while the run is not finished: the state of the batch at work
 ======================= ===============================================================================
 """
 
 from __future__ import annotations
 
+import math
 import platform
 import shlex
 from dataclasses import dataclass, fields
@@ -26,9 +28,10 @@ from torch import Tensor
 
 from armagnn.errors import RunError
 from armagnn.training.atomic import write_atomic
+from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.config import TrainConfig
 from armagnn.training.curve import draw_curves
-from armagnn.training.manifest import AGAIN, FORMAT, VERSION, Manifest, from_bytes, sha256, to_bytes
+from armagnn.training.manifest import AGAIN, CHECKPOINT, FORMAT, VERSION, Manifest, from_bytes, sha256, to_bytes
 from armagnn.training.metrics import best_trial, summarise
 from armagnn.training.trial import Trial
 
@@ -41,7 +44,7 @@ def current_versions() -> dict[str, str]:
 
     return {
         "armagnn": armagnn.__version__,
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),
         "numpy": np.__version__,
         "python": platform.python_version(),
     }
@@ -56,7 +59,7 @@ class Run:
 
     Example:
         >>> run = Run.open("runs/cora")  # doctest: +SKIP
-        >>> run.metrics()["test_accuracy"]["mean"]  # doctest: +SKIP
+        >>> run.metrics()["test"]["accuracy"]["mean"]  # doctest: +SKIP
     """
 
     path: Path
@@ -116,6 +119,11 @@ class Run:
         return [seed for seed in self.config.all_seeds if _trial_files(seed)[0] in self.manifest.files]
 
     @property
+    def checkpoint(self) -> Checkpoint:
+        """Where the batch at work is kept until the run is finished."""
+        return Checkpoint(self.path, CHECKPOINT)
+
+    @property
     def resume_command(self) -> str:
         """What to type to continue the run."""
         return f"armagnn train --out {shlex.quote(str(self.path))} --resume"
@@ -124,6 +132,7 @@ class Run:
         """Keep a finished trial for good."""
         results, weights = _trial_files(trial.seed)
         content = {field.name: getattr(trial, field.name) for field in fields(Trial) if field.name != "state"}
+        content["history"] = {name: list(map(_finite, values)) for name, values in trial.history.items()}
         self._write(weights, safetensors.torch.save(trial.state))
         self._write(results, to_bytes(content))
         self.manifest.write(self.path)
@@ -133,8 +142,11 @@ class Run:
         results, weights = _trial_files(seed)
         content = from_bytes(self.path / results, self._read(results))
         try:
-            return Trial(**content, state=_parse_weights(self.path / weights, self._read(weights)))
-        except TypeError as error:
+            past = content.pop("history").items()
+            history = {name: [math.nan if value is None else value for value in values] for name, values in past}
+            state = _parse_weights(self.path / weights, self._read(weights))
+            return Trial(**content, history=history, state=state)
+        except (TypeError, KeyError, AttributeError) as error:
             raise RunError(f"{self.path / results}: not the results of a trial ({error}). {AGAIN}") from error
 
     def trials(self) -> list[Trial]:
@@ -175,6 +187,11 @@ class Run:
 
     def _read(self, name: str) -> bytes:
         return _read(self.path, self.manifest, name)
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no NaN: losses after a divergence, which came later than the restored state, are null."""
+    return value if math.isfinite(value) else None
 
 
 def _trial_files(seed: int) -> tuple[str, str]:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -145,8 +145,8 @@ class Trials:
         self.task, self.epochs, self.patience, self.stop_on = task, epochs, patience, stop_on
         self.device, self.batched = torch.device(device), batched and len(settings) > 1
         self.settings = list(settings)
-        networks = [_drawn(build, setting.seed, dtype) for setting in settings]
-        self.network: Any = networks[0].to(self.device)
+        networks: list[Any] = [_drawn(build, setting.seed, dtype) for setting in settings]
+        self.network = cast(Any, networks[0].to(self.device))
         states = [dict(network.named_parameters()) for network in networks]
         self.axes = {name: self.network.trial_axis(name) for name in states[0]}
         self.params = {
@@ -189,13 +189,15 @@ class Trials:
             "mean": self.mean, "square": self.square, "best": self.best,
             "score": self.score, "best_epoch": self.best_epoch, "active": self.active,
             "history": self.history[: self.done].clone(), "done": self.done, "spent": self.spent,
-            "seeds_of": [setting.seed for setting in self.settings],
+            "settings": [[setting.seed, setting.lr, setting.l2, *setting.rates] for setting in self.settings],
         }  # fmt: skip
 
-    def restore(self, state: Mapping[str, Any], settings: Sequence[Setting]) -> None:
-        """Go on from a `state`; `settings` are those of all trials that the batch began with."""
-        by_seed = {setting.seed: setting for setting in settings}
-        self.settings = [by_seed[seed] for seed in state["seeds_of"]]
+    def restore(self, state: Mapping[str, Any], settings: Sequence[Setting]) -> bool:
+        """Go on from a `state` with the trials of `settings`; False, and nothing done, if it does not have them all."""
+        saved = [Setting(int(seed), lr, l2, tuple(rates)) for seed, lr, l2, *rates in state["settings"]]
+        if not set(settings) <= set(saved):
+            return False
+        self.settings = saved
         self.batched = self.batched and len(self.settings) > 1
         self.params = {name: value.to(self.device).clone() for name, value in state["params"].items()}
         self._start()
@@ -207,6 +209,8 @@ class Trials:
         self.history[: self.done] = state["history"].to(self.device)
         self.epoch.fill_(self.done)
         self._draw_seeds()
+        self._keep([index for index, setting in enumerate(saved) if setting in set(settings)])
+        return True
 
     # ---------------------------------------------------------------------------------------------------------- epoch
 
@@ -225,14 +229,11 @@ class Trials:
         shape[self.axes[name]] = -1
         return values.view(shape)
 
-    def _rates(self, rates: Tensor) -> Sequence[float | Tensor]:
-        return rates.unbind(0) if self.batched else self.settings[0].rates
-
     def _predict(self, params: dict[str, Tensor]) -> Predict:
         return lambda *inputs: functional_call(self.network, params, inputs)
 
     def _loss(self, params: dict[str, Tensor], seeds: Tensor, rates: Tensor) -> Tensor:
-        self.network.set_rates(*self._rates(rates))
+        self.network.set_rates(*rates.unbind(0))  # tensors, alone too: a rate of 0 then draws its seed as any other
         with source(seeds):
             return self.task.loss(self._predict(params))
 
@@ -264,7 +265,8 @@ class Trials:
             loss, accuracy = found["loss"], found["accuracy"]
             first, tie = (-loss, torch.zeros_like(loss)) if self.stop_on == "loss" else (accuracy, -loss)
             before, tied = self.score.unbind(1)
-            better = self.active & ((first > before) | ((first == before) & (tie > tied)))
+            better = (first > before) | ((first == before) & (tie > tied))
+            better &= self.active & loss.isfinite()  # NaN has an argmax, and so an accuracy
             self.score.copy_(torch.where(better[:, None], torch.stack([first, tie], 1), self.score))
             self._remember(better)
             row = torch.stack([losses.double(), loss, accuracy])
@@ -299,10 +301,11 @@ class Trials:
             while self.done < until:
                 if self.done % AHEAD == 0:
                     self._draw_seeds()
-                if replay is None and self.device.type == "cuda" and self.batched and eager == 0:
-                    replay = capture(self._one_epoch, warmup=0)
+                if replay is None and self.device.type == "cuda" and eager == 0:
+                    replay = self._recorded()
+                    eager = -1
                 if replay is None:
-                    eager = max(0, eager - 1)
+                    eager -= eager > 0
                     self._one_epoch()
                 else:
                     replay()
@@ -317,6 +320,14 @@ class Trials:
                 replay, eager = None, 1
             if look is not None:
                 look(self)
+
+    def _recorded(self) -> Callable[[], None] | None:
+        """Return an epoch as one launch, or None if the network waits for the processor in between."""
+        try:
+            return capture(self._one_epoch, warmup=0)
+        except RuntimeError:
+            torch.cuda.synchronize(self.device)
+            return None
 
     def _outcomes(self, stopped: list[int]) -> Iterator[Outcome]:
         val = {name: values.tolist() for name, values in self._metrics(self.best, "val").items()}

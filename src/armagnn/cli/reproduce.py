@@ -1,0 +1,115 @@
+"""``armagnn reproduce``: the tables of the paper, made again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from armagnn.cli.trials_progress import TrialsProgress
+from armagnn.errors import ParameterError
+from armagnn.paper import node_classification as node
+from armagnn.paper import search
+from armagnn.paper.published import DATASETS, METHODS
+from armagnn.tasks import UNBATCHED
+from armagnn.training.atomic import write_atomic
+from armagnn.training.engine import execute
+from armagnn.training.store import DEFAULT_STORE, Store
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Make a table of the paper again.")
+
+Dataset = Annotated[list[str] | None, typer.Option("--dataset", help="cora, citeseer, pubmed, ppi; may be repeated.")]
+Method = Annotated[list[str] | None, typer.Option("--method", help="arma, gcn, ...; may be repeated.")]
+StorePath = Annotated[Path, typer.Option("--store", help="Where finished trials are kept.")]
+Device = Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:1.")]
+Workers = Annotated[int, typer.Option("--workers", help="Processes at a time.")]
+Engine = Annotated[str, typer.Option("--engine", help="local, or ray for a Ray cluster.")]
+
+
+@app.command("node-classification")
+def node_classification(
+    dataset: Dataset = None,
+    method: Method = None,
+    protocol: Annotated[
+        list[str] | None, typer.Option(help="paper, tuned (wide: beyond the paper, for ppi); may be repeated.")
+    ] = None,
+    runs: Annotated[
+        int | None, typer.Option(help="Trials of a cell.", show_default="100; 10 for gat, sage, gin and on PPI")
+    ] = None,
+    store: StorePath = DEFAULT_STORE,
+    device: Device = "cpu",
+    workers: Workers = 1,
+    engine: Engine = "local",
+) -> None:
+    """Table 1: Cora, Citeseer, Pubmed and PPI, by every method, read literally (paper) and tuned on validation data.
+
+    Finished trials are kept in the store; the same command again does what is missing. `armagnn results export` writes
+    the table, `armagnn results page` the page.
+    """
+    trials = []
+    for data, name, way in _cells(dataset or DATASETS, method or METHODS, protocol or node.PROTOCOLS):
+        few = name in UNBATCHED or data == "ppi"
+        count = runs if runs is not None else (10 if few else 100)
+        if count < 1:
+            raise ParameterError(f"runs is {count}; it must be at least 1.")
+        config = node.config_of(data, name, way)
+        trials += [node.NodeTrial(config, run, run) for run in range(count)]
+    _execute(trials, node.TABLE, store, device, workers, engine)
+
+
+@app.command("node-classification-search")
+def node_classification_search(
+    dataset: Dataset = None,
+    method: Method = None,
+    settings: Annotated[int, typer.Option(help="Settings that are tried for each method.")] = 48,
+    seeds: Annotated[int, typer.Option(help="Trials of each setting.")] = 3,
+    finalists: Annotated[int, typer.Option(help="Settings that go to the finals.")] = 8,
+    final_seeds: Annotated[int, typer.Option(help="Trials of each of them there.")] = 20,
+    store: StorePath = DEFAULT_STORE,
+    device: Device = "cpu",
+    workers: Workers = 1,
+    engine: Engine = "local",
+    out: Annotated[Path | None, typer.Option(help="Write the choices to this JSON file.")] = None,
+    scores: Annotated[Path | None, typer.Option(help="Write every setting and its scores to this CSV file.")] = None,
+) -> None:
+    """The search behind the tuned protocol: random settings, the same for all methods, judged on validation data.
+
+    `--out` writes what is chosen from all that is in the store, `--scores` all that was tried.
+    """
+    if min(settings, seeds, finalists, final_seeds) < 1:
+        raise ParameterError("settings, seeds, finalists and final-seeds must all be at least 1.")
+    cells = _cells(dataset or DATASETS, method or METHODS, ("tuned",))
+    trials = [trial for data, name, _ in cells for trial in search.trials(data, name, settings, seeds)]
+    _execute(trials, search.TABLE, store, device, workers, engine)
+    with Store(store) as opened:
+        records = opened.select(table=search.TABLE)
+    trials = [trial for data, name, _ in cells for trial in search.finals(records, data, name, finalists, final_seeds)]
+    _execute(trials, search.TABLE, store, device, workers, engine)
+    with Store(store) as opened:
+        records = opened.select(table=search.TABLE)
+    if out is not None:
+        write_atomic(out, (json.dumps(search.choose(records), indent=2) + "\n").encode())
+    if scores is not None:
+        write_atomic(scores, search.scores_csv(records).encode())
+
+
+def _cells(*choices: tuple[str, ...] | list[str]) -> list[tuple[str, str, str]]:
+    datasets, methods, protocols = choices
+    for data in datasets:
+        for name in methods:
+            node.check_cell(data, name)
+    return [(data, name, way) for data in datasets for name in methods for way in protocols]
+
+
+def _execute(trials: list[node.NodeTrial], table: str, store: Path, device: str, workers: int, engine: str) -> None:
+    jobs = node.make_jobs(trials, table=table, device=device, checkpoints=store.parent / "checkpoints")
+    planned: dict[tuple[str, str, str], int] = {}
+    for trial in trials:
+        cell = (trial.config.dataset, trial.config.method, trial.config.protocol)
+        planned[cell] = planned.get(cell, 0) + 1
+    store.parent.mkdir(parents=True, exist_ok=True)
+    with Store(store) as opened, TrialsProgress(Console(stderr=True), planned) as progress:
+        execute(jobs, node.work, opened, workers, engine, progress)

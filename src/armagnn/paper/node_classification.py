@@ -1,0 +1,260 @@
+"""Table 1: node classification on Cora, Citeseer, Pubmed and PPI, by every method, in two protocols.
+
+``paper`` is the text read literally: the architecture of Section 6, the appendix's hyperparameters, p_drop on the
+input, on the hidden units and on ARMA's skip connections, early stopping on validation accuracy with patience 50 (of
+equal accuracies, the lower loss is the better). ``tuned`` changes what the text leaves open (drop rates, L2,
+activation, K of the last layer), chosen by `armagnn.paper.search` on validation data, and stops on validation loss with
+patience 100 (300 on PPI). ``wide`` is the tuned ARMA on PPI with 512 units and no dropout, beyond the paper.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
+from hashlib import sha256
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from armagnn.data import NodeDataset, load
+from armagnn.errors import ParameterError, UnknownNameError
+from armagnn.paper.published import DATASETS, HYPERPARAMETERS, METHODS
+from armagnn.tasks import UNBATCHED, NodeNet, NodeTask, conv_options
+from armagnn.training.checkpoint import Checkpoint
+from armagnn.training.run import current_versions
+from armagnn.training.saving import Saver
+from armagnn.training.store import Record, trial_key
+from armagnn.training.trials import Setting, Trials
+
+TABLE: Final = "node-classification"
+PROTOCOLS: Final = ("paper", "tuned")
+BEYOND: Final = "wide"
+CHOSEN: Final = "chosen/node-classification.json"
+MOST_AT_ONCE: Final = {"cora": 400, "citeseer": 200, "pubmed": 100, "ppi": 10}
+"""Trials of a batch: what keeps a GPU busy and fits its memory."""
+
+
+@dataclass(frozen=True)
+class NodeConfig:
+    """All that determines a trial but its seed; the fields are those of ``armagnn train``."""
+
+    dataset: str
+    method: str
+    protocol: str
+    k: int
+    t: int
+    last_k: int
+    hidden: int
+    act: str
+    input_dropout: float
+    hidden_dropout: float
+    skip_dropout: float
+    l2: float
+    lr: float
+    epochs: int
+    patience: int
+    stop_on: str
+
+    def setting(self, seed: int) -> Setting:
+        """What may differ between the trials of a batch."""
+        return Setting(seed, self.lr, self.l2, (self.input_dropout, self.hidden_dropout, self.skip_dropout))
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """What must be the same in a batch."""
+        same = (self.dataset, self.method, self.protocol, self.k, self.t, self.last_k, self.hidden, self.act)
+        return *same, self.epochs, self.patience, self.stop_on
+
+    def network(self, dataset: NodeDataset) -> NodeNet:
+        """The network, with new weights from torch's global generator."""
+        return NodeNet(
+            self.method,
+            dataset.num_features,
+            dataset.num_classes,
+            hidden=self.hidden,
+            act=self.act,
+            options=conv_options(self.method, self.k, self.t),
+            last=conv_options(self.method, self.last_k, self.t),
+        )
+
+
+def paper_config(dataset: str, method: str) -> NodeConfig:
+    """The text of the paper, read literally.
+
+    Example:
+        >>> config = paper_config("citeseer", "arma")
+        >>> config.k, config.t, config.skip_dropout, config.stop_on, config.patience
+        (3, 1, 0.75, 'accuracy', 50)
+    """
+    check_cell(dataset, method)
+    row = HYPERPARAMETERS[dataset]
+    k, t = row.order(method)
+    p = row.dropout
+    skip = p if method == "arma" else 0.0
+    return NodeConfig(
+        dataset, method, "paper", k, t, k, row.hidden, "relu", p, p, skip, row.l2, row.lr, 2000, 50, "accuracy"
+    )  # fmt: skip
+
+
+def tuned_config(dataset: str, method: str) -> NodeConfig:
+    """The choice of the search that is committed with the package."""
+    check_cell(dataset, method)
+    chosen = json.loads(resources.files("armagnn.paper").joinpath(CHOSEN).read_text())
+    cell = f"{dataset}/{method}"
+    if cell not in chosen:
+        raise ParameterError(
+            f"No search has been made for {method} on {dataset}: run armagnn reproduce node-classification-search."
+        )
+    return NodeConfig(**chosen[cell])
+
+
+def wide_config(dataset: str, method: str) -> NodeConfig:
+    """A wide network for PPI: 512 units, and nothing dropped or penalised."""
+    if dataset != "ppi":
+        raise ParameterError(f"The wide protocol is for ppi, not for {dataset}.")
+    config = replace(paper_config(dataset, method), input_dropout=0.0, hidden_dropout=0.0, skip_dropout=0.0)
+    return replace(config, protocol=BEYOND, hidden=512, act="elu", patience=300, stop_on="loss")
+
+
+def config_of(dataset: str, method: str, protocol: str) -> NodeConfig:
+    """The configuration of a cell of the table."""
+    if protocol == BEYOND:
+        return wide_config(dataset, method)
+    if protocol not in PROTOCOLS:
+        raise UnknownNameError("protocol", protocol, (*PROTOCOLS, BEYOND))
+    return paper_config(dataset, method) if protocol == "paper" else tuned_config(dataset, method)
+
+
+def is_current(record: Record) -> bool:
+    """Has a trial of Table 1 the configuration that its cell has now? A new search leaves trials of the old choice."""
+    if record.table != TABLE:
+        return True
+    try:
+        return record.config == asdict(config_of(*record.cell))
+    except ParameterError:
+        return False
+
+
+def check_cell(dataset: str, method: str) -> None:
+    """Refuse a dataset or a method that the table does not have."""
+    if dataset not in DATASETS:
+        raise UnknownNameError("dataset of Table 1", dataset, DATASETS)
+    if method not in METHODS:
+        raise UnknownNameError("method", method, METHODS)
+
+
+@dataclass(frozen=True)
+class NodeTrial:
+    """One trial: its configuration, its number in the cell, its seed."""
+
+    config: NodeConfig
+    run: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class NodeJob:
+    """Trials that train as one batch, for `armagnn.training.engine.execute`.
+
+    Attributes:
+        trials: those of the batch.
+        table: the table they belong to; with "search" in its name, nothing is looked at on test data.
+        data_sha256: checksum of the dataset.
+        device: where to train.
+        checkpoints: the folder where a long training keeps what it goes on from.
+        name: what it is kept under, the same for what is left of the job.
+    """
+
+    trials: tuple[NodeTrial, ...]
+    table: str
+    data_sha256: str
+    device: str
+    checkpoints: str
+    name: str = ""
+
+    @cached_property
+    def _trials_by_key(self) -> dict[str, NodeTrial]:
+        return {
+            trial_key(self.table, asdict(trial.config), trial.seed, 0, self.data_sha256): trial
+            for trial in self.trials
+        }  # fmt: skip
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The keys of its records."""
+        return list(self._trials_by_key)
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that one worker needs."""
+        return int(self.device.startswith("cuda"))
+
+    def only(self, keys: Collection[str]) -> NodeJob:
+        """The same job with these trials only."""
+        return replace(self, trials=tuple(trial for key, trial in self._trials_by_key.items() if key in keys))
+
+
+def make_jobs(
+    trials: Sequence[NodeTrial],
+    *,
+    table: str = TABLE,
+    device: str = "cpu",
+    checkpoints: str | Path = "runs/checkpoints",
+) -> list[NodeJob]:
+    """Group trials into batches: of one shape, as many as fit; PyG's methods one by one."""
+    groups: dict[tuple[Any, ...], list[NodeTrial]] = {}
+    for trial in trials:
+        groups.setdefault(trial.config.shape, []).append(trial)
+    jobs = []
+    checksums: dict[str, str] = {}
+    for group in groups.values():
+        config = group[0].config
+        if config.dataset not in checksums:
+            checksums[config.dataset] = load(config.dataset).sha256
+        most = 1 if config.method in UNBATCHED else MOST_AT_ONCE[config.dataset]
+        for first in range(0, len(group), most):
+            batch = tuple(group[first : first + most])
+            job = NodeJob(batch, table, checksums[config.dataset], device, str(checkpoints))
+            jobs.append(replace(job, name=sha256("".join(job.keys).encode()).hexdigest()))
+    return jobs
+
+
+_loaded: dict[tuple[str, str], NodeDataset] = {}
+
+
+def work(job: NodeJob) -> Iterator[Record]:
+    """Train a batch and yield a record for every trial as it stops."""
+    device = torch.device(job.device)
+    config = job.trials[0].config
+    if (config.dataset, job.device) not in _loaded:
+        _loaded[config.dataset, job.device] = load(config.dataset).to(device)
+    dataset = _loaded[config.dataset, job.device]
+    by_setting: dict[Setting, list[NodeTrial]] = {}
+    for trial in job.trials:
+        by_setting.setdefault(trial.config.setting(trial.seed), []).append(trial)
+    build = partial(config.network, dataset)
+    task = NodeTask(dataset, build().to(device))
+    trials = Trials(
+        build, task, list(by_setting),
+        epochs=config.epochs, patience=config.patience, stop_on=config.stop_on,
+        device=device, batched=config.method not in UNBATCHED,
+    )  # fmt: skip
+    saver = Saver(Checkpoint(Path(job.checkpoints), job.name), trials)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "cpu"
+    for outcome in saver.run():
+        val = {f"val_{metric}": value for metric, value in outcome.val.items()}
+        found = val if "search" in job.table else outcome.test | val
+        metrics = {metric: value if metric.endswith("loss") else 100 * value for metric, value in found.items()}
+        metrics.pop("loss", None)
+        for trial in by_setting[outcome.setting]:
+            yield Record(
+                job.table, config.dataset, config.method, config.protocol, trial.run, 0, trial.seed,
+                asdict(trial.config), metrics, outcome.epochs, outcome.seconds, current_versions(),
+                job.data_sha256, name,
+            )  # fmt: skip
+    saver.clear()

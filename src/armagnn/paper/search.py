@@ -1,0 +1,132 @@
+"""What the ``tuned`` protocol chooses, and how: a random search, the same for every method, on validation data only.
+
+Every method is tried with the same settings, drawn once for each dataset; the first is the paper's own. Each is trained
+from a few seeds; those with the highest mean validation accuracy go to the finals, where fresh seeds decide (the best
+of many noisy means is the luckiest as much as the best). No seed is one of the reported runs, and test data is never
+looked at. Stopping is on validation loss for all: if the search chose the rule too, "stop on accuracy" would win,
+because it picks the luckiest epoch of the very number that the search compares.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from typing import Final
+
+import numpy as np
+
+from armagnn.paper.node_classification import NodeConfig, NodeTrial, paper_config
+from armagnn.paper.published import DATASETS
+from armagnn.training.store import Record
+
+TABLE: Final = "node-classification-search"
+FIRST_SEED: Final = 1_000_000
+"""Seeds of the search; those of the reported runs begin at 0."""
+
+FINAL_SEED: Final = 2_000_000
+"""Seeds of the finals."""
+
+
+def space(dataset: str, method: str, count: int) -> list[NodeConfig]:
+    """The settings that are tried: the paper's, then `count` - 1 random ones, the same for every method.
+
+    On the citation networks the drop rates are uniform in [0, 0.9], L2 is log-uniform in [5e-5, 2e-2]; on PPI, which
+    needs less regularisation, [0, 0.3] and [1e-8, 1e-4]. The activation is ReLU or ELU; the last layer has K as the
+    first, or 1. What a method does not have (skip connections, K) it ignores.
+
+    Example:
+        >>> arma, gcn = (space("cora", method, 9)[5] for method in ("arma", "gcn"))
+        >>> arma.input_dropout == gcn.input_dropout, arma.l2 == gcn.l2
+        (True, True)
+    """
+    base = paper_config(dataset, method)
+    patience = 300 if dataset == "ppi" else 100
+    base = replace(base, protocol="tuned", stop_on="loss", patience=patience)
+    generator = np.random.default_rng([2026, DATASETS.index(dataset)])
+    most, low, high = (0.3, 1e-8, 1e-4) if dataset == "ppi" else (0.9, 5e-5, 2e-2)
+    found = [base]
+    for _ in range(count - 1):
+        rates = [round(float(rate), 3) for rate in generator.uniform(0, most, 3)]
+        l2 = float(f"{np.exp(generator.uniform(np.log(low), np.log(high))):.3g}")
+        act = ("relu", "elu")[int(generator.integers(2))]
+        one = bool(generator.integers(2))
+        last = 1 if one and method in ("arma", "chebyshev", "cayley") else base.k
+        found.append(
+            replace(
+                base,
+                input_dropout=rates[0],
+                hidden_dropout=rates[1],
+                skip_dropout=rates[2] if method == "arma" else 0.0,
+                l2=l2,
+                act=act,
+                last_k=last,
+            )
+        )
+    return found
+
+
+def trials(dataset: str, method: str, count: int, seeds: int) -> list[NodeTrial]:
+    """All trials of the search of one cell."""
+    return [
+        NodeTrial(config, index * seeds + offset, FIRST_SEED + offset)
+        for index, config in enumerate(space(dataset, method, count))
+        for offset in range(seeds)
+    ]
+
+
+def finals(records: Iterable[Record], dataset: str, method: str, finalists: int, seeds: int) -> list[NodeTrial]:
+    """The trials of the finals of one cell: the best settings of the search, from fresh seeds."""
+    found = _scores(record for record in records if (record.dataset, record.method) == (dataset, method))
+    means = {config: statistics.fmean(values) for config, (values, _) in found.items()}
+    best = sorted(means, key=lambda config: -means[config])[:finalists]  # first of equals: sorting is stable
+    return [
+        NodeTrial(NodeConfig(**json.loads(config)), index * seeds + offset, FINAL_SEED + offset)
+        for index, config in enumerate(best)
+        for offset in range(seeds)
+    ]
+
+
+def choose(records: Sequence[Record]) -> dict[str, dict[str, object]]:
+    """The chosen configuration of every cell that had finals: the highest mean validation accuracy in these."""
+    cells = sorted({(record.dataset, record.method) for record in records})
+    chosen = {}
+    for dataset, method in cells:
+        scores = _scores(record for record in records if (record.dataset, record.method) == (dataset, method))
+        means = {config: statistics.fmean(late) for config, (_, late) in scores.items() if late}
+        if means:
+            chosen[f"{dataset}/{method}"] = asdict(NodeConfig(**json.loads(max(means, key=lambda c: means[c]))))
+    return chosen
+
+
+def _scores(records: Iterable[Record]) -> dict[str, tuple[list[float], list[float]]]:
+    """Validation accuracies of every setting (as JSON), of the search and of the finals."""
+    found: dict[str, tuple[list[float], list[float]]] = {}
+    for record in sorted(records, key=lambda record: (record.seed >= FINAL_SEED, record.run)):
+        early, late = found.setdefault(json.dumps(record.config, sort_keys=True), ([], []))
+        (late if record.seed >= FINAL_SEED else early).append(record.metrics["val_accuracy"])
+    return found
+
+
+SHOWN: Final = ("input_dropout", "hidden_dropout", "skip_dropout", "l2", "act", "last_k")
+
+
+def scores_csv(records: Sequence[Record]) -> str:
+    """Every setting that was tried, one row a stage, with its validation accuracies (per cent) and their mean."""
+    found: dict[tuple[str, ...], list[Record]] = {}
+    for record in sorted(records, key=lambda record: (record.dataset, record.method, record.run)):
+        stage = "finals" if record.seed >= FINAL_SEED else "search"
+        row = (record.dataset, record.method, stage, *(str(record.config[name]) for name in SHOWN))
+        found.setdefault(row, []).append(record)
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(["dataset", "method", "stage", *SHOWN, "mean_val_accuracy", "val_accuracies", "seeds"])
+    for row, trials_of_it in found.items():
+        values = [trial.metrics["val_accuracy"] for trial in trials_of_it]
+        scores = " ".join(f"{value:.2f}" for value in values)
+        seeds = " ".join(str(trial.seed) for trial in trials_of_it)
+        writer.writerow([*row, f"{statistics.fmean(values):.3f}", scores, seeds])
+    return table.getvalue()

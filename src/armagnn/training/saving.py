@@ -1,0 +1,47 @@
+"""A batch of trials that keeps, now and then, what it can go on from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from armagnn.training.checkpoint import Checkpoint
+from armagnn.training.trials import Outcome, Trials
+
+EVERY: Final = 60.0
+"""Seconds between two checkpoints: what a kill can cost at most. Shorter trainings write none."""
+
+
+class Saver:
+    """Runs `Trials` from the checkpoint, if there is one, and writes another every so many seconds.
+
+    Example:
+        >>> for outcome in Saver(Checkpoint("runs/checkpoints", "key"), trials).run():  # doctest: +SKIP
+        ...     keep(outcome)
+    """
+
+    def __init__(self, checkpoint: Checkpoint, trials: Trials, every: float = EVERY) -> None:
+        self.checkpoint, self.trials, self.every = checkpoint, trials, every
+        self._last = time.monotonic()
+        state = checkpoint.load()
+        if state is not None:
+            trials.restore(state, trials.settings)
+
+    def run(self) -> Iterator[Outcome]:
+        """Train, and yield every trial when it has stopped."""
+        yield from self.trials.run(look=lambda _: self.save_if_due())
+
+    def save_if_due(self) -> None:
+        """Write a checkpoint if the last one is old enough."""
+        if time.monotonic() - self._last >= self.every and self.trials.settings:
+            self.save()
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        self.checkpoint.save(self.trials.state())
+        self._last = time.monotonic()
+
+    def clear(self) -> None:
+        """Remove what was written: all trials are finished."""
+        self.checkpoint.clear()

@@ -69,6 +69,19 @@ class KernelChecks:
             assert out.shape == (11, width)
             assert_near(out, gcs_truth(a, x, skip, bias, act, 0.2))
 
+    @dtypes
+    @pytest.mark.parametrize("act", ["relu", "tanh"])
+    def test_step_that_may_write_over_its_skip_connection(self, dtype: torch.dtype, act: str) -> None:
+        """Wherever it writes, also where blocks of columns overlap, the answer is the one without."""
+        a = sparse(11, 7, dtype=dtype)
+        for width in (1, 5, 32, 50, 64, 67, 128, 140):
+            x, skip = numbers(7, width, seed=1, dtype=dtype), numbers(11, width, seed=2, dtype=dtype)
+            bias = numbers(width, seed=3, dtype=dtype)
+            plain = self.kernels.gcs(a.rowptr, a.col, a.value, x, skip, bias, act, 0.0)
+            given = skip.clone()
+            over = self.kernels.gcs(a.rowptr, a.col, a.value, x, given, bias, act, 0.0, None, 0.0, 0, given)
+            assert torch.equal(over, plain), width
+
     @pytest.mark.parametrize(("rows", "cols"), [(1, 1), (5, 5), (4, 0), (0, 4), (0, 0)])
     def test_matrix_without_entries(self, rows: int, cols: int) -> None:
         a = sparse(rows, cols, density=0.0)
@@ -175,3 +188,80 @@ class KernelChecks:
         seed = torch.tensor([5])
         strided, plain = (self.kernels.dropout(y, seed, 0.5, 0) for y in (x.T, x.T.contiguous()))
         assert torch.equal(strided, plain)
+
+    # ---------------------------------------------------------------------------------------------------------- trials
+
+    @dtypes
+    @pytest.mark.parametrize("shape", [(5, 3, 4), (7, 3, 5), (2, 3, 1), (1, 3, 1026), (300, 3, 7), (64, 1, 9)])
+    def test_each_trial_drops_what_it_would_drop_alone(self, shape: tuple[int, int, int], dtype: torch.dtype) -> None:
+        trials = shape[1]
+        x, seed = numbers(*shape, dtype=dtype) + 3, torch.tensor([5, -(2**63), 2**62 - 1])[:trials]
+        rates = torch.tensor([0.3, 0.0, 0.75], dtype=torch.float64)[:trials]
+        out = self.kernels.dropout_trials(x, seed, rates, 2)
+        assert out.dtype == dtype
+        assert out.shape == shape
+        for r in range(trials):
+            alone = self.kernels.dropout(x[:, r].contiguous(), seed[r : r + 1], rates[r].item(), 2)
+            assert torch.equal(out[:, r], alone), r
+        assert trials == 1 or torch.equal(out[:, 1], x[:, 1])  # a rate of zero drops nothing
+        if x.numel() > 100:
+            assert (out[:, 0] == 0).any()
+            assert not torch.equal(self.kernels.dropout_trials(x, seed, rates, 3), out)  # another step, another mask
+
+    @pytest.mark.parametrize("shape", [(0, 3, 4), (4, 0, 3), (4, 3, 0)])
+    def test_dropout_of_no_entries(self, shape: tuple[int, int, int]) -> None:
+        trials = shape[1]
+        rates = torch.full((trials,), 0.5, dtype=torch.float64)
+        assert self.kernels.dropout_trials(torch.empty(shape), torch.arange(trials), rates, 0).shape == shape
+
+    @dtypes
+    def test_dropout_of_trials_in_place_and_strided(self, dtype: torch.dtype) -> None:
+        x = numbers(9, 3, 5, dtype=dtype)
+        fixed = (torch.tensor([1, 2, 3]), torch.tensor([0.5, 0.2, 0.9], dtype=torch.float64), 1)
+        truth = self.kernels.dropout_trials(x, *fixed)
+        strided = x.transpose(0, 1).contiguous().transpose(0, 1)
+        assert torch.equal(self.kernels.dropout_trials(strided, *fixed), truth)
+        given = x.clone()
+        out = self.kernels.dropout_trials(given, *fixed, given)
+        assert out.data_ptr() == given.data_ptr()
+        assert torch.equal(given, truth)
+        assert not torch.equal(truth, x)
+
+    @dtypes
+    @pytest.mark.parametrize("trials", [1, 3])
+    def test_products_with_values_of_each_trial(self, trials: int, dtype: torch.dtype) -> None:
+        a = sparse(11, 7, dtype=dtype)
+        values = numbers(trials, a.value.numel(), seed=5, dtype=dtype)
+        for width in (1, 5, 20, 32):
+            x, skip = (numbers(n, trials * width, seed=n, dtype=dtype) for n in (7, 11))
+            bias = numbers(trials * width, seed=3, dtype=dtype)
+            plain = self.kernels.gcs(a.rowptr, a.col, values, x, None, None, "none", 0.0)
+            step = self.kernels.gcs(a.rowptr, a.col, values, x, skip, bias, "leaky_relu", 0.2)
+            assert plain.dtype == step.dtype == dtype
+            for r in range(trials):
+                own, of_trial = slice(r * width, (r + 1) * width), Sparse(a.rowptr, a.col, values[r], a.shape)
+                assert_near(plain[:, own], gcs_truth(of_trial, x[:, own], None, None, "none", 0.0))
+                assert_near(step[:, own], gcs_truth(of_trial, x[:, own], skip[:, own], bias[own], "leaky_relu", 0.2))
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    @pytest.mark.parametrize(("shape", "axis"), [((3, 4, 5), 0), ((4, 3, 5), 1), ((2, 5, 3), 2), ((3,), 0)])
+    def test_adam_of_each_trial_is_that_of_torch(self, shape: tuple[int, ...], axis: int, dtype: torch.dtype) -> None:
+        lr, decay = (torch.tensor(v, dtype=torch.float64) for v in ([0.1, 0.01, 0.0], [0.0, 0.5, 0.1]))
+        param = numbers(*shape, dtype=dtype)
+        mean, square = torch.zeros_like(param), torch.zeros_like(param)
+        leaves = [param.select(axis, r).clone().requires_grad_() for r in range(3)]
+        truth = [torch.optim.Adam([leaf], lr[r].item(), weight_decay=decay[r].item()) for r, leaf in enumerate(leaves)]
+        start = param.clone()
+        for step in range(1, 5):
+            grad = numbers(*shape, seed=step, dtype=dtype)
+            kept = grad.clone()
+            self.kernels.adam(
+                param, grad, mean, square, lr, decay, torch.tensor(float(step), dtype=torch.float64), axis
+            )
+            assert torch.equal(grad, kept)
+            for r, optimiser in enumerate(truth):
+                leaves[r].grad = grad.select(axis, r).clone()
+                optimiser.step()
+                assert_near(param.select(axis, r), leaves[r])
+        assert torch.equal(param.select(axis, 2), start.select(axis, 2))  # no learning rate, no step
+        assert not torch.equal(param.select(axis, 0), start.select(axis, 0))

@@ -60,6 +60,36 @@ def test_dropout_of_many_chunks_has_the_bits_of_the_reference(threads: int, rest
     assert torch.equal(cpu.dropout(x, seed, 0.3, 1), reference.dropout(x, seed, 0.3, 1))
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("shape", [(1, 3, 60_001), (5000, 3, 14), (2, 2, 40_003)])
+def test_dropout_of_many_trials_has_the_bits_of_the_reference(threads: int, shape: tuple[int, int, int]) -> None:
+    torch.set_num_threads(threads)
+    x, trials = numbers(*shape, dtype=torch.float32), shape[1]
+    fixed = (torch.arange(trials) + 2**40, torch.tensor([0.3, 0.0, 0.9], dtype=torch.float64)[:trials], 1)
+    assert torch.equal(cpu.dropout_trials(x, *fixed), reference.dropout_trials(x, *fixed))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_large_trials_give_the_same_bits_with_any_number_of_threads(threads: int) -> None:
+    """Cut into chunks: products with values of trials, and Adam."""
+    a = sparse(400, 300, density=0.3, dtype=torch.float32)
+    values, x = numbers(4, a.value.numel(), dtype=torch.float32), numbers(300, 4 * 48, dtype=torch.float32)
+    rate = torch.full((4,), 0.01, dtype=torch.float64)
+    assert values.numel() * 48 > 3 * cpu.MIN_PRODUCTS
+
+    def run() -> list[torch.Tensor]:
+        param = numbers(4, 120_000, seed=3, dtype=torch.float32)
+        mean, square = torch.zeros_like(param), torch.zeros_like(param)
+        cpu.adam(param, x.new_ones(param.shape), mean, square, rate, rate, torch.tensor(1.0))
+        product = cpu.gcs(a.rowptr, a.col, values, x, None, None, "none", 0.0)
+        return [param, mean, square, product]
+
+    torch.set_num_threads(threads)
+    ours = run()
+    torch.set_num_threads(1)
+    assert all(torch.equal(one, other) for one, other in zip(ours, run(), strict=True))
+
+
 # ---------------------------------------------------------------------------------------------------------- large sizes
 
 

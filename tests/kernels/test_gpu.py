@@ -228,3 +228,101 @@ def test_inference_equals_training_without_dropout() -> None:
                 torch.testing.assert_close(conv(x, op), kept.detach())
     finally:
         gpu.CACHED = cached
+
+
+# --------------------------------------------------------------------------------------------------------------- trials
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
+@pytest.mark.parametrize("shape", [(5, 3, 4), (300, 3, 7), (1, 3, 2050), (64, 1, 9)])
+def test_dropout_of_trials(dtype: torch.dtype, shape: tuple[int, int, int]) -> None:
+    from armagnn.kernels import gpu
+
+    x = torch.randn(shape).to(dtype).add(3).to(DEVICE)
+    seed, rates = torch.tensor([5, 2**61, 7])[: shape[1]], torch.tensor([0.3, 0.0, 0.75], dtype=torch.float64)
+    fixed = (seed.to(DEVICE), rates[: shape[1]].to(DEVICE), 2)
+    out = gpu.dropout_trials(x, *fixed)
+    truth = reference.dropout_trials(x.cpu(), seed, rates[: shape[1]], 2)
+    assert torch.equal(out.cpu() != 0, truth != 0)
+    close(out, truth.double(), dtype)
+    assert gpu.dropout_trials(x, *fixed, x) is x
+    assert torch.equal(x, out)
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
+@pytest.mark.parametrize("hub", [False, True])
+def test_products_with_values_of_each_trial(dtype: torch.dtype, hub: bool) -> None:
+    from armagnn.kernels import gpu
+
+    trials, width = 3, 20
+    rowptr, col, _, x, _ = problem(40, 30, 2000 if hub else 200, trials * width, dtype, hub)
+    values = torch.randn(trials, col.numel()).to(dtype).to(DEVICE)
+    out = gpu.gcs(rowptr, col, values, x, None, None, "none", 0.0)
+    for r in range(trials):
+        own = slice(r * width, (r + 1) * width)
+        alone = gpu.gcs(rowptr, col, values[r].contiguous(), x[:, own].contiguous(), None, None, "none", 0.0)
+        close(out[:, own], alone.double().cpu(), dtype)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_adam_of_trials(axis: int) -> None:
+    from armagnn.kernels import gpu
+
+    def run(kernels: object, device: str) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(0)
+        param = torch.randn((3, 3, 5), generator=generator, dtype=torch.float64).to(device)
+        grad = torch.randn((3, 3, 5), generator=generator, dtype=torch.float64).to(device)
+        mean, square = torch.zeros_like(param), torch.zeros_like(param)
+        rates = torch.tensor([0.1, 0.0, 0.01], dtype=torch.float64, device=device)
+        for step in (1.0, 2.0):
+            kernels.adam(param, grad, mean, square, rates, rates, torch.tensor(step, device=device), axis)  # type: ignore[attr-defined]
+        return param.cpu()
+
+    torch.testing.assert_close(run(gpu, DEVICE), run(reference, "cpu"), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_the_layer_of_trials_is_the_layers_of_the_trials(sparse: bool) -> None:
+    """Also as a recorded graph, which no wait for the device may interrupt."""
+    from armagnn import CSR, GraphOperator
+    from armagnn.kernels.random import source
+    from armagnn.nn import ARMAConv
+
+    op = GraphOperator.from_edge_index(torch.randint(0, 50, (2, 300)), 50, dtype=torch.float64).to(DEVICE)
+    conv = ARMAConv(6, 5, 2, 2).double().to(DEVICE)
+    pattern = CSR.from_dense(torch.randn(50, 6, dtype=torch.float64)).to(DEVICE)
+    shape = (3, pattern.nnz) if sparse else (3, 50, 6)
+    xs = torch.randn(shape, dtype=torch.float64, device=DEVICE)
+    params = {
+        name: torch.randn(3, *p.shape, dtype=torch.float64, device=DEVICE, requires_grad=True)
+        for name, p in conv.named_parameters()
+    }
+    seeds = torch.tensor([[1], [2], [3]], device=DEVICE)
+    rates = torch.tensor([0.2, 0.0, 0.7], dtype=torch.float64, device=DEVICE)
+
+    def single(params: dict[str, Tensor], x: Tensor, seed: Tensor, rate: Tensor) -> Tensor:
+        conv.dropout = rate
+        with source(seed):
+            return torch.func.functional_call(conv, params, (pattern.with_value(x) if sparse else x, op))
+
+    def gradients() -> tuple[Tensor, ...]:
+        out = torch.func.vmap(single)(params, xs, seeds, rates)
+        return out, *torch.autograd.grad(out.square().sum(), list(params.values()))
+
+    ours = gradients()
+    alone = [single({n: p[r] for n, p in params.items()}, xs[r], seeds[r], rates[r]) for r in range(3)]
+    truth = torch.stack(alone)
+    for a, b in zip(ours, (truth, *torch.autograd.grad(truth.square().sum(), list(params.values()))), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        gradients()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        recorded = gradients()
+    graph.replay()
+    torch.cuda.synchronize()
+    for a, b in zip(recorded, ours, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from armagnn import kernels
-from armagnn.kernels import ops, reference
+from armagnn.kernels import cpu, ops, reference
 from armagnn.kernels.random import keep_mask
 from oracles import assert_near, numbers, sparse
 
@@ -290,6 +290,70 @@ def test_vmap_over_seeds() -> None:
     skip = numbers(5, 2)
     step = lambda s: kernels.gcs(*learned(VALUE), numbers(4, 2), skip, None, s, P, STEP, "relu", 0.0)  # noqa: E731
     assert torch.equal(torch.func.vmap(step)(seeds), torch.stack([step(s) for s in seeds]))
+
+
+@pytest.mark.parametrize("kernel", ["cpu", "reference"])
+def test_vmap_over_values_of_a_fixed_matrix(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One product for all trials, not one for each; with the gradient of x, and a batch axis in any place."""
+    chosen, size = cpu if kernel == "cpu" else reference, 3
+    calls: list[tuple[int, ...]] = []
+    real = chosen.gcs
+    counted = lambda *args, **more: calls.append(args[2].shape) or real(*args, **more)  # noqa: E731
+    monkeypatch.setattr(chosen, "gcs", counted)
+    monkeypatch.setattr(ops, "backend", lambda _: chosen)
+    values = numbers(size, VALUE.numel(), seed=8)
+    shared, own = numbers(4, 2, seed=3).requires_grad_(), numbers(4, size, 2, seed=4).requires_grad_()
+    skip, bias = numbers(size, 5, 2, seed=5).requires_grad_(), numbers(2, seed=6).requires_grad_()
+
+    def fixed(value: Tensor) -> tuple[Any, ...]:
+        return ROWPTR, COL, value, T_ROWPTR, T_COL, value.index_select(0, PERM), None, None
+
+    def single(value: Tensor, x: Tensor, skip: Tensor) -> Tensor:
+        product = kernels.spmm(*fixed(value), x)
+        return product + kernels.gcs(*fixed(value), product.new_ones(4, 2), skip, bias, None, 0.0, 0, "tanh", 0.0)
+
+    for x, dim in ((shared, None), (own, 1)):
+        calls.clear()
+        out = torch.func.vmap(single, (0, dim, 0))(values, x, skip)
+        assert [shape for shape in calls if len(shape) == 2] == [values.shape] * 2
+        assert kernel == "reference" or len(calls) == 2  # the reference calls itself for every trial
+        truth = torch.stack([single(values[r], x if dim is None else x[:, r], skip[r]) for r in range(size)])
+        assert_near(out, truth)
+        weight = numbers(*out.shape, seed=9)
+        pairs = zip(*(torch.autograd.grad((y * weight).sum(), [x, skip, bias]) for y in (out, truth)), strict=True)
+        for ours, theirs in pairs:
+            assert_near(ours, theirs)
+
+
+@pytest.mark.parametrize("shape", [(6, 50), (7, 3), (33,)])
+def test_vmap_over_rates_and_seeds(shape: tuple[int, ...]) -> None:
+    """Each trial drops at its own rate by its own seed: the entries that it would drop alone, and so do gradients."""
+    seeds, rates = torch.tensor([[1], [2], [3]]), torch.tensor([0.2, 0.0, 0.8], dtype=torch.float64)
+    x, xs = numbers(*shape) + 3, numbers(*shape, 3) + 3
+
+    def alone(x: Tensor, r: int) -> Tensor:
+        return kernels.dropout(x, seeds[r], rates[r].item(), STEP)
+
+    out = torch.func.vmap(lambda s, p: kernels.dropout(x, s, p, STEP))(seeds, rates)
+    assert torch.equal(out, torch.stack([alone(x, r) for r in range(3)]))
+    assert torch.equal(out[1], x)
+    assert not torch.equal(out[0], x)
+    xs.requires_grad_()
+    out = torch.func.vmap(lambda x, s, p: kernels.dropout(x, s, p, STEP), (-1, 0, 0))(xs, seeds, rates)
+    truth = torch.stack([alone(xs[..., r], r) for r in range(3)])
+    assert torch.equal(out, truth)
+    weight = numbers(*out.shape, seed=2)
+    ours, theirs = (torch.autograd.grad((y * weight).sum(), xs)[0] for y in (out, truth))
+    assert torch.equal(ours, theirs)
+    assert (ours == 0).any()
+
+
+def test_vmap_over_rates_with_one_seed() -> None:
+    """With the same seed, a higher rate drops what a lower one drops, and more."""
+    rates = torch.tensor([0.3, 0.6], dtype=torch.float64)
+    low, high = torch.func.vmap(lambda p: kernels.dropout(numbers(9, 9) + 5, SEED, p, STEP))(rates)
+    assert ((low != 0) >= (high != 0)).all()
+    assert (low != 0).sum() > (high != 0).sum() > 0
 
 
 def test_jacobian() -> None:

@@ -8,7 +8,19 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from armagnn.kernels.random import DROPOUT, MASK, bits, draw_seed, keep_mask, philox, threshold
+from armagnn.kernels.random import (
+    DROPOUT,
+    KEYS,
+    MASK,
+    bits,
+    draw_seed,
+    keep_mask,
+    keys,
+    philox,
+    source,
+    threshold,
+    thresholds,
+)
 
 KNOWN = [
     ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
@@ -126,3 +138,54 @@ def test_draw_seed_follows_torch() -> None:
     many = torch.cat([draw_seed(cpu_device) for _ in range(64)])
     assert int(many.min()) >= 0
     assert int(many.max()) > 2**60  # the whole range, not 32 bits of it
+
+
+def test_thresholds_are_those_of_the_single_rates() -> None:
+    rates = [0.0, 0.1, 0.5, 0.75, 1 - 2.0**-50]
+    assert thresholds(torch.tensor(rates, dtype=torch.float64)).tolist() == [threshold(p) for p in rates]
+
+
+# --------------------------------------------------------------------------------------------------------------- trials
+
+
+@given(st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=4), st.integers(0, 5), st.integers(1, 5))
+def test_keys_of_a_trial_do_not_depend_on_the_batch(seeds: list[int], start: int, count: int) -> None:
+    """Nor on the epochs asked for, nor on how many are drawn: a function of the seed, the epoch and the draw."""
+    together = keys(torch.tensor(seeds), range(start, start + 3), count)
+    assert together.shape == (3, len(seeds), count)
+    assert int(together.min()) >= 0
+    for r, seed in enumerate(seeds):
+        alone = keys(torch.tensor([seed]), range(start + 4), count + 2)
+        assert torch.equal(together[:, r], alone[start : start + 3, 0, :count])
+    words = bits(torch.tensor(seeds[:1]), KEYS, start, torch.arange(2))
+    assert int(together[0, 0, 0]) == (int(words[0]) >> 1 << 31 | int(words[1]) >> 1)
+
+
+def test_keys_differ() -> None:
+    """Of draws, epochs and seeds: the masks of no two are the same."""
+    found = keys(torch.tensor([0, 1, 2**32, 2**40]), range(50), 8)
+    assert found.unique().numel() == found.numel() == 50 * 4 * 8
+    assert int(found.max()) > 2**61  # 62 bits, not 32
+
+
+def test_source_gives_its_seeds_in_order_and_then_torch_draws_again() -> None:
+    device = torch.device("cpu")
+    torch.manual_seed(3)
+    expected = draw_seed(device)
+    torch.manual_seed(3)
+    with source(torch.tensor([4, 5])):
+        assert draw_seed(device).tolist() == [4]
+        with source(torch.tensor([9])):  # the inner one first, and the outer one goes on where it was
+            assert draw_seed(device).tolist() == [9]
+        assert draw_seed(device).tolist() == [5]
+        with pytest.raises(StopIteration):
+            draw_seed(device)
+    assert torch.equal(draw_seed(device), expected)  # nothing was drawn from the generator meanwhile
+
+
+def test_source_ends_with_an_error_too() -> None:
+    with pytest.raises(ZeroDivisionError), source(torch.tensor([1])):
+        raise ZeroDivisionError
+    torch.manual_seed(0)
+    first = draw_seed(torch.device("cpu"))
+    assert first.tolist() != [1]

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from numba import prange
+from llvmlite import ir
+from numba import prange, types
+from numba.extending import intrinsic
 from torch import Tensor
 
 from armagnn.kernels import reference, threads
@@ -156,38 +158,81 @@ def _dropout_team(
         _dropout_blocks(x, out, key0, key1, step, purpose, limit, scale, bounds[t], bounds[t + 1])
 
 
+@intrinsic(prefer_literal=True)
+def _keep(
+    typingctx: Any, out: Any, at: Any, x: Any, words: Any, word: Any, limit: Any, scale: Any, lanes: Any
+) -> Any:  # fmt: skip
+    """Emit ``out[at + k] = x[at + k] * scale if words[word + k] >= limit else 0`` for k below a literal, as vectors.
+
+    The compiler's own vector code for so short a loop spends more on getting ready than the loop takes.
+    """
+    if not isinstance(lanes, types.IntegerLiteral):
+        return None
+    return types.void(out, at, x, words, word, limit, scale, lanes), _emit_keep
+
+
+def _emit_keep(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+    kinds, width = signature.args, signature.args[-1].literal_value
+    out, x, words = (context.make_array(kinds[k])(context, builder, args[k]) for k in (0, 2, 3))
+    at, word, limit, scale = args[1], args[4], args[5], args[6]
+    i32, size = ir.IntType(32), context.get_abi_sizeof(scale.type)
+
+    def place(array: Any, start: Any, element: Any) -> Any:
+        return builder.bitcast(builder.gep(array.data, [start]), ir.VectorType(element, width).as_pointer())
+
+    def splat(number: Any) -> Any:
+        undefined = ir.Constant(ir.VectorType(number.type, width), ir.Undefined)
+        first = builder.insert_element(undefined, number, ir.Constant(i32, 0))
+        return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(i32, width), [0] * width))
+
+    scaled = builder.fmul(builder.load(place(x, at, scale.type), align=size), splat(scale))
+    kept = builder.icmp_unsigned(">=", builder.load(place(words, word, i32), align=4), splat(limit))
+    result = builder.select(kept, scaled, ir.Constant(scaled.type, [0.0] * width))
+    builder.store(result, place(out, at, scale.type), align=size)
+    return context.get_dummy_value()
+
+
 @compiled()
 def _trial_dropout(
-    x: Array, out: Array, seed: Array, limit: Array, scale: Array, step: int, purpose: int, lo: int, hi: int
-) -> None:
-    # trial r of (M, R, C): entry (m, c) has index m * C + c, as if the trial were alone
-    rows, trials, columns = x.shape
-    flat, target = x.reshape(-1), out.reshape(-1)
+    x: Array, out: Array, columns: int, seed: Array, limit: Array, scale: Array, step: int, purpose: int,
+    lo: int, hi: int,
+) -> None:  # fmt: skip
+    # Trial r of (M, R, C): entry (m, c) has index m * C + c, as if the trial were alone. Pieces of 1024 entries of all
+    # trials, one trial after the other: what lies side by side in memory is read at about the same time.
+    trials = seed.size
+    size = x.size // trials
     words = np.empty(1024, np.uint32)
-    size = rows * columns
-    for r in range(lo, hi):
-        key0, key1 = np.int64(seed[r]) & MASK, (np.int64(seed[r]) >> 32) & MASK
-        least, factor = np.uint32(limit[r]), scale[r]
-        m, c = 0, 0
-        for first in range(0, (size + 3) // 4, 256):
-            count = min(256, (size + 3) // 4 - first)
-            _philox(first, count, key0, key1, step, purpose, words)
-            left, done = min(4 * count, size - 4 * first), 0
+    for piece in range(lo, hi):
+        first, left = 1024 * piece, min(1024, size - 1024 * piece)
+        for r in range(trials):
+            key0, key1 = np.int64(seed[r]) & MASK, (np.int64(seed[r]) >> 32) & MASK
+            least, factor = np.uint32(limit[r]), scale[r]
+            _philox(256 * piece, (left + 3) // 4, key0, key1, step, purpose, words)
+            m, c, done = first // columns, first % columns, 0
             while done < left:  # whole rows, or what is left of one
-                run = min(columns - c, left - done)
+                end = done + min(columns - c, left - done)
                 at = (m * trials + r) * columns + c
-                _mask(flat[at : at + run], target[at : at + run], words[done : done + run], least, factor)
-                done, c = done + run, c + run
-                if c == columns:
-                    m, c = m + 1, 0
+                m, c = m + 1, 0
+                while done + 16 <= end:
+                    _keep(out, at, x, words, done, least, factor, 16)
+                    at, done = at + 16, done + 16
+                if done + 8 <= end:
+                    _keep(out, at, x, words, done, least, factor, 8)
+                    at, done = at + 8, done + 8
+                if done + 4 <= end:
+                    _keep(out, at, x, words, done, least, factor, 4)
+                    at, done = at + 4, done + 4
+                while done < end:
+                    _keep(out, at, x, words, done, least, factor, 1)
+                    at, done = at + 1, done + 1
 
 
 @compiled(parallel=True)
 def _trial_dropout_team(
-    bounds: Array, x: Array, out: Array, seed: Array, limit: Array, scale: Array, step: int, purpose: int
+    bounds: Array, x: Array, out: Array, columns: int, seed: Array, limit: Array, scale: Array, step: int, purpose: int
 ) -> None:
     for t in prange(bounds.size - 1):
-        _trial_dropout(x, out, seed, limit, scale, step, purpose, bounds[t], bounds[t + 1])
+        _trial_dropout(x, out, columns, seed, limit, scale, step, purpose, bounds[t], bounds[t + 1])
 
 
 @compiled()
@@ -233,9 +278,10 @@ def _counting_sort(key: Array, order: Array, buckets: int, pointer: Array, perm:
 
 
 @functools.lru_cache
-def _blocks(width: int) -> tuple[Array, Array]:
+def _blocks(width: int) -> tuple[Array, Array, bool]:
+    """Return where the blocks of columns start, how wide they are, and whether none overlaps another."""
     starts, widths = blocks(width)
-    return np.array(starts, dtype=np.int64), np.array(widths, dtype=np.int64)
+    return np.array(starts, dtype=np.int64), np.array(widths, dtype=np.int64), sum(widths) == width
 
 
 def _numpy(x: Tensor, dtype: torch.dtype | None = None) -> Array:
@@ -248,7 +294,7 @@ def _numpy(x: Tensor, dtype: torch.dtype | None = None) -> Array:
 def _row_bounds(rowptr: Array, width: int) -> list[int]:
     """Cut the rows where the work, one unit a nonzero and one a row, is shared out evenly."""
     rows, nonzeros = rowptr.size - 1, int(rowptr[-1])
-    chunks = threads.num_chunks((nonzeros + rows) * width, MIN_PRODUCTS)
+    chunks = threads.num_chunks((nonzeros + 2 * rows) * width, MIN_PRODUCTS)  # a row is begun and written besides
     if chunks == 1:
         return [0, rows]
     total = nonzeros + rows
@@ -277,14 +323,17 @@ def gcs(
     work = _accumulator(x.dtype)
     if skip is not None and seed is not None:
         skip = dropout(skip, seed, p, step)
-    out = torch.empty(rowptr.numel() - 1, x.shape[1], dtype=work)
+    trials = value.shape[0] if value.dim() == 2 else 1
+    starts, widths, apart = _blocks(max(1, x.shape[1] // trials))
+    if target is None or target.dtype != work or not apart:
+        # a block that overlaps the one before it would read what that has written over the skip connection
+        target = torch.empty(rowptr.numel() - 1, x.shape[1], dtype=work)
+    out = target
     if out.numel():
-        trials = value.shape[0] if value.dim() == 2 else 1
-        starts, widths = _blocks(x.shape[1] // trials)
         array = out.numpy()
         nothing = np.zeros((1, x.shape[1]), dtype=array.dtype)
         values = _numpy(value, work).reshape(trials, -1)
-        arguments = (
+        arguments: tuple[Any, ...] = (
             _numpy(rowptr), _numpy(col), values[0],
             _numpy(x) if x.dtype == torch.bfloat16 else _numpy(x, work),
             nothing if skip is None else _numpy(skip, work),
@@ -328,18 +377,20 @@ def dropout(x: Tensor, seed: Tensor, p: float, step: int) -> Tensor:
     return out.to(x.dtype)
 
 
-def dropout_trials(x: Tensor, seed: Tensor, p: Tensor, step: int) -> Tensor:
-    """Return x of shape (M, R, C) with entries of trial r zeroed with probability ``p[r]``."""
+def dropout_trials(x: Tensor, seed: Tensor, p: Tensor, step: int, target: Tensor | None = None) -> Tensor:
+    """Return x of shape (M, R, C) with entries of trial r zeroed with probability ``p[r]``; target may be x itself."""
     work = _accumulator(x.dtype)
-    array = _numpy(x, work)
-    out = torch.empty(x.shape, dtype=work)
-    limit, scale = thresholds(p).numpy(), (1.0 / (1.0 - p)).to(work).numpy()
-    chunks = min(x.shape[1], threads.num_chunks(x.numel(), MIN_PRODUCTS // 16))
-    bounds = [x.shape[1] * k // max(chunks, 1) for k in range(chunks + 1)]
+    fits = target is not None and target.dtype == work and target.is_contiguous()
+    out = target if target is not None and fits else torch.empty(x.shape, dtype=work)
     if out.numel():
-        arguments = (array, out.numpy(), _numpy(seed), limit, scale, step, DROPOUT)
+        limit, scale = thresholds(p).numpy(), (1.0 / (1.0 - p)).to(work).numpy()
+        flat = (_numpy(x, work).reshape(-1), out.numpy().reshape(-1))
+        pieces = -(-x.shape[0] * x.shape[2] // 1024)
+        chunks = min(pieces, threads.num_chunks(x.numel(), MIN_PRODUCTS // 16))
+        bounds = [pieces * k // chunks for k in range(chunks + 1)]
+        arguments = (*flat, x.shape[2], _numpy(seed), limit, scale, step, DROPOUT)
         threads.run(_trial_dropout, _trial_dropout_team, arguments, bounds)
-    return out.to(x.dtype)
+    return out.to(x.dtype) if target is None or fits else target.copy_(out)
 
 
 def adam(
@@ -354,11 +405,11 @@ def adam(
         kind((1 - reference.BETA2**count) ** 0.5), kind(reference.BETA1), kind(reference.BETA2),
         kind(reference.EPSILON), kind(1),
     )  # fmt: skip
-    chunks = threads.num_chunks(param.numel(), MIN_PRODUCTS // 4)
+    chunks = min(rows, threads.num_chunks(param.numel(), MIN_PRODUCTS // 8))
     threads.run(_adam_trials, _adam_team, (*arrays, *fixed), [rows * k // chunks for k in range(chunks + 1)])
 
 
-IN_PLACE = False  # blocks of columns overlap: the second would read what the first has written
+IN_PLACE = True
 MEAN = False
 affine, early_step, finish = reference.affine, reference.early_step, reference.finish
 stack_matmul = reference.stack_matmul

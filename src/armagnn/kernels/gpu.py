@@ -394,11 +394,11 @@ def dropout(x: Tensor, seed: Tensor, p: float, step: int) -> Tensor:
     return out
 
 
-def dropout_trials(x: Tensor, seed: Tensor, p: Tensor, step: int) -> Tensor:
-    """Return x of shape (M, R, C) with entries of trial r zeroed with probability ``p[r]``."""
+def dropout_trials(x: Tensor, seed: Tensor, p: Tensor, step: int, target: Tensor | None = None) -> Tensor:
+    """Return x of shape (M, R, C) with entries of trial r zeroed with probability ``p[r]``; target may be x itself."""
     x = x.contiguous()
     rows, trials, columns = x.shape
-    out = torch.empty_like(x)
+    out = torch.empty_like(x) if target is None else target
     if out.numel():
         _trial_dropout_kernel[(triton.cdiv(rows * columns, 1024), trials)](
             x, seed.contiguous(), thresholds(p), 1.0 / (1.0 - p), out, columns, trials, rows * columns, step,

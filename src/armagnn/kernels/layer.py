@@ -3,17 +3,24 @@
 The composition in `armagnn.nn.arma` says what the layer is. This says the same with fewer passes over memory and no
 trip through autograd between two kernels: gradients of the skip connections are added up in place, a buffer that is
 spent is written again, and only X, L X and the states are kept. A second derivative goes through the composition.
+
+Trials are an axis here too. Under vmap R layers run as one, with all that belongs to a node side by side: states of
+shape (N, R * K * F_out), which the operator propagates like any others, and W as R * K stacks. Only what mixes the
+features of X (V and W0), dropout and the mean over the stacks know that there are trials.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch._C import _functorch
 
-from armagnn.kernels.ops import backend, gradient_of_activation
+from armagnn.kernels import reference
+from armagnn.kernels.ops import apply_rule, backend, batching, gradient_of_activation, is_batched
 
 CHUNK = 1 << 14
 """The fewest rows that are multiplied at a time where the product replaces its input; an eighth of many rows."""
@@ -35,35 +42,73 @@ class Settings(NamedTuple):
 
 
 class _Run:
-    """One forward or backward pass over the tensors of a layer."""
+    """One forward or backward pass over the tensors of a layer.
 
-    def __init__(self, settings: Settings, op: Matrix, sparse: Matrix | None, x: Tensor | None, like: Tensor) -> None:
+    With R ``trials`` the tensors are those of `arma_layer` with R * K stacks. X is then what all trials share (sparse,
+    or dense of shape (N, F_in)); or a sparse matrix with values (R, nonzeros); or dense of shape (N, R, F_in), each
+    trial its own: then W0 and V hold one matrix for each trial, shape (R, F_in, K * F_out), before anything else.
+    Without trials (0) there is one network, and X may be a batch of signals.
+    """
+
+    def __init__(
+        self, settings: Settings, op: Matrix, sparse: Matrix | None, x: Tensor | None, like: Tensor, trials: int = 0
+    ) -> None:
         self.settings, self.op, self.sparse, self.x = settings, op, sparse, x
         self.kernels = backend(like.device)
+        self.trials, self.layers = trials, max(trials, 1)
         self.nodes = op[0].shape[0] - 1
-        self.rows = self.nodes if x is None else x.shape[0]
+        self.rows = self.nodes if x is None or trials else x.shape[0]
         self.batch = self.rows // self.nodes
-        self.channels = settings.stacks * settings.width
+        self.channels = self.layers * settings.stacks * settings.width
+
+    def times(self, x: Tensor, weight: Tensor) -> Tensor:
+        """Return ``x W`` for a dense x that may differ from trial to trial, shape (N * batch, R * columns of W)."""
+        if x.dim() == 2:
+            return x @ weight
+        return self.kernels.stack_matmul(x, weight).view(self.rows, -1)  # type: ignore[no-any-return]
 
     def product(self, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """Return X W + bias, shape (N * batch, K * F_out)."""
+        """Return X W + bias, shape (N * batch, R * K * F_out)."""
         if self.x is None:
             rowptr, col, value, *_ = self.sparse  # type: ignore[misc]
             return self.kernels.gcs(rowptr, col, value, weight, None, bias, "none", 0.0)  # type: ignore[no-any-return]
+        if self.x.dim() == 3:
+            out = self.times(self.x, weight)
+            return out if bias is None else out.add_(bias)
         return self.kernels.affine(self.x, weight, None, bias, "none", 0.0)  # type: ignore[no-any-return]
 
-    def transposed_product(self, g: Tensor) -> Tensor:
-        """Return X^T g."""
-        if self.x is None:
-            _, _, _, rowptr, col, value, *_ = self.sparse  # type: ignore[misc]
+    def transposed_product(self, g: Tensor, x: Tensor | None = None) -> Tensor:
+        """Return X^T g, or that of another matrix, which has the shape of a dense X."""
+        x = self.x if x is None else x
+        if x is None:
+            rowptr, col, value = self._transposed()
             return self.kernels.gcs(rowptr, col, value, g, None, None, "none", 0.0)  # type: ignore[no-any-return]
-        return self.x.t() @ g
+        if x.dim() == 3:
+            return torch.bmm(x.permute(1, 2, 0), g.view(self.nodes, self.trials, -1).transpose(0, 1))
+        return x.t() @ g
+
+    def _transposed(self) -> Matrix:
+        """Return X^T; values that differ from trial to trial are brought into its order only when they are needed."""
+        rowptr, col, value, t_rowptr, t_col, t_value, *rest = self.sparse  # type: ignore[misc]
+        if t_value is None:
+            t_value = value.index_select(-1, rest[0])
+            self.sparse = rowptr, col, value, t_rowptr, t_col, t_value, *rest
+        return t_rowptr, t_col, t_value
 
     def propagate(self, h: Tensor, transpose: bool = False) -> Tensor:
-        """Return L h or L^T h for h of shape (N * batch, F)."""
+        """Return L h or L^T h for h of shape (N * batch, F), or (N, R, F)."""
         rowptr, col, value = self.op[3:6] if transpose else self.op[:3]
-        wide = h.view(self.nodes, self.batch * h.shape[1])
+        wide = h.view(self.nodes, h.numel() // self.nodes)
         return self.kernels.gcs(rowptr, col, value, wide, None, None, "none", 0.0).view(h.shape)  # type: ignore[no-any-return]
+
+    def drop(self, h: Tensor, seed: Tensor, t: int, reuse: bool = False) -> Tensor:
+        """Return h with the entries dropped that the masks of step t drop; in the place of an h that it may reuse."""
+        if not self.trials:
+            return self.kernels.dropout(h, seed, self.settings.p, t)  # type: ignore[no-any-return]
+        of_trials = h.view(self.nodes, self.trials, -1)
+        rates: Any = self.settings.p
+        target = of_trials if reuse else None
+        return self.kernels.dropout_trials(of_trials, seed, rates.view(-1), t, target).view(h.shape)  # type: ignore[no-any-return]
 
     def step(
         self, t: int, h: Tensor, skip: Tensor, bias: Tensor | None, seed: Tensor | None, reuse: bool, mean: bool = False
@@ -71,11 +116,13 @@ class _Run:
         """Return σ(L h + dropout(skip) + bias), or its mean over the stacks; it may write over a skip it may reuse."""
         s, shape = self.settings, (self.nodes, self.batch * self.channels)
         bias = bias if bias is None or self.batch == 1 else bias.repeat(self.batch)
+        if self.trials and seed is not None:  # masks of its own each, which the product cannot draw in passing
+            skip, seed, reuse = self.drop(skip, seed, t, reuse), None, True
         skip = skip.view(shape)
-        arguments = (*self.op[:3], h.view(shape), skip, bias, s.act, s.slope, seed, s.p, t)
+        arguments = (*self.op[:3], h.view(shape), skip, bias, s.act, s.slope, seed, 0.0 if self.trials else s.p, t)
         if mean:
             out: Tensor = self.kernels.gcs(*arguments, stacks=s.stacks, group=s.width)
-            return out.view(self.rows, s.width)
+            return out.view(self.rows * self.layers, s.width)
         out = self.kernels.gcs(*arguments, skip if reuse and self.kernels.IN_PLACE else None)
         return out.view(self.rows, self.channels)
 
@@ -87,18 +134,42 @@ class _Run:
         s, bias = self.settings, own if late is None else late
         again = s.steps > 1 and v.shape[0] == 1
         ahead = None if s.steps == 1 or w is None else w[0]
-        fused = self.kernels.early_step(
-            self.x, propagated, v[0], w0, bias, ahead, s.act, s.slope, seed, s.p, s.width, again, keep or ahead is None
+        fused = (
+            None
+            if self.trials
+            else self.kernels.early_step(
+                self.x,
+                propagated,
+                v[0],
+                w0,
+                bias,
+                ahead,
+                s.act,
+                s.slope,
+                seed,
+                s.p,
+                s.width,
+                again,
+                keep or ahead is None,
+            )
         )
         if fused is not None:
             return fused  # type: ignore[no-any-return]
         skip = self.product(v[0], own if late is None else None)
-        dropped = skip if seed is None else self.kernels.dropout(skip, seed, s.p, 0)
-        return skip, self.kernels.affine(propagated, w0, dropped, late, s.act, s.slope), None
+        dropped = skip if seed is None else self.drop(skip, seed, 0)
+        if propagated.dim() == 2:
+            return skip, self.kernels.affine(propagated, w0, dropped, late, s.act, s.slope), None
+        state = self.times(propagated, w0).add_(dropped)
+        return skip, reference.activate(state if late is None else state.add_(late), s.act, s.slope), None
 
     def stacked(self, h: Tensor) -> Tensor:
-        """Return the stacks as an axis, shape (N * batch, K, F_out)."""
-        return h.view(self.rows, self.settings.stacks, self.settings.width)
+        """Return the stacks as an axis, shape (N * batch, R * K, F_out)."""
+        return h.view(self.rows, self.layers * self.settings.stacks, self.settings.width)
+
+    def mean(self, h: Tensor) -> Tensor:
+        """Return the mean over the stacks, shape (N * batch * R, F_out)."""
+        s = self.settings
+        return self.kernels.stack_mean(h.view(self.rows * self.layers, s.stacks, s.width))  # type: ignore[no-any-return]
 
     def forward(
         self, seed: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None, keep: bool
@@ -120,7 +191,7 @@ class _Run:
                 if skip is None or v.shape[0] > 1:
                     skip = self.product(v[min(t, v.shape[0] - 1)], own if late is None else None)
                 if t == 0 and s.init == "zero":
-                    dropped = skip if seed is None else self.kernels.dropout(skip, seed, s.p, t)
+                    dropped = skip if seed is None else self.drop(skip, seed, t)
                     state = self.kernels.finish(dropped, late, s.act, s.slope)
                 else:
                     if t > 0:
@@ -134,7 +205,7 @@ class _Run:
                     state = self.step(t, h, skip, late, seed, last and h is not skip)
             if keep:
                 states.append(state)
-        return self.kernels.stack_mean(self.stacked(state)), propagated, states
+        return self.mean(state), propagated, states
 
     def _next(self, state: Tensor, w: Tensor, t: int) -> Tensor:
         """Return the state times the W of step t."""
@@ -146,7 +217,7 @@ class _Run:
         That saves two passes over the states, and costs the locality of blocks of columns where those fit a cache.
         """
         s = self.settings
-        return bool(self.kernels.MEAN and s.stacks > 1 and self.rows * s.width > self.kernels.CACHED)
+        return bool(self.kernels.MEAN and s.stacks > 1 and self.rows * self.layers * s.width > self.kernels.CACHED)
 
     def backward(
         self, g: Tensor, seed: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None,
@@ -160,26 +231,30 @@ class _Run:
         v_grads: list[Tensor] = []
         bias_grads: list[Tensor] = []
         skip_grad: Tensor | None = None
-        up = (g * (1.0 / s.stacks)).unsqueeze(1).expand(self.rows, s.stacks, s.width)
+        up: Tensor | None = None
 
         def to_x(gradient: Tensor, weight: Tensor) -> None:
             nonlocal x_grad
             if needs_x:
-                x_grad = gradient @ weight.t() if x_grad is None else x_grad.addmm_(gradient, weight.t())
+                x_grad = self._back(gradient, weight, x_grad)
 
         for t in reversed(range(s.steps)):
-            state = self.stacked(states[t])
             # a spent buffer takes the gradient: the one that came down, or the state itself if nobody needs it again
-            target = up if t < s.steps - 1 else (state if consume else torch.empty_like(state))
-            pre = gradient_of_activation(up, state, s.act, s.slope, target).view(self.rows, self.channels)
-            up = target = pre.view(state.shape)  # lets go of what came down before memory peaks, at the next buffer
-            through = pre if seed is None else self.kernels.dropout(pre, seed, s.p, t)
+            if up is None:
+                state = states[t].view(-1, s.stacks, s.width)
+                pre = self._spread(g, state, state if consume else torch.empty_like(state))
+            else:
+                pre = gradient_of_activation(up, states[t].view(up.shape), s.act, s.slope, up)
+            pre = pre.view(self.rows, self.channels)
+            up = pre  # lets go of what came down before memory peaks, at the next buffer
+            early, first = t == 0 and s.early, t == 0 and (s.early or s.init == "zero")
             if bias is not None and (not shared or seed is not None):
                 bias_grads.append(pre.sum(0))
+            down = None if first else self.propagate(pre, transpose=True)
+            through = pre if seed is None else self.drop(pre, seed, t, not early)  # an early W0 still needs it
             if not shared:
                 v_grads.append(self.transposed_product(through))
                 to_x(through, v[t])
-            down = None if t == 0 and (s.early or s.init == "zero") else self.propagate(pre, transpose=True)
             if shared:
                 skip_grad = through if skip_grad is None else skip_grad.add_(through)
             if t > 0:
@@ -188,15 +263,18 @@ class _Run:
                 assert down is not None
                 index, below = min(t, w.shape[0]) - 1, self.stacked(states[t - 1])
                 down = self.stacked(down)
-                for k in range(s.stacks):  # one product a stack: cuBLAS splits a long sum over the GPU, not a batch
-                    w_grad[index, k].addmm_(below[:, k].t(), down[:, k])
+                if self.trials:
+                    w_grad[index].baddbmm_(below.permute(1, 2, 0), down.transpose(0, 1))
+                else:  # one product a stack: cuBLAS splits a long sum over the GPU, not a batch of them
+                    for k in range(s.stacks):
+                        w_grad[index, k].addmm_(below[:, k].t(), down[:, k])
                 up = self._times(down, w[index].transpose(1, 2))
-            elif s.early:
+            elif early:
                 assert propagated is not None
                 assert w0 is not None
-                w0_grad = propagated.t() @ pre
+                w0_grad = self.transposed_product(pre, propagated)
                 if needs_x:
-                    lifted = self.propagate(pre @ w0.t(), transpose=True)
+                    lifted = self.propagate(self._back(pre, w0, None), transpose=True)
                     x_grad = lifted if x_grad is None else x_grad.add_(lifted)
             elif s.init == "linear":
                 assert down is not None
@@ -222,7 +300,21 @@ class _Run:
             elif bias_grads:
                 bias_grads = [sum(bias_grads[1:], bias_grads[0])]
         bias_grad = None if bias is None else torch.stack(bias_grads[::-1])
-        return x_grad, w0_grad, w_grad, torch.stack(v_grads[::-1]), bias_grad
+        v_grad = v_grads[0].unsqueeze(0) if len(v_grads) == 1 else torch.stack(v_grads[::-1])
+        return x_grad, w0_grad, w_grad, v_grad, bias_grad
+
+    def _spread(self, g: Tensor, state: Tensor, target: Tensor) -> Tensor:
+        """Return the gradient before the activation, in the target, from that of the mean over the stacks."""
+        s = self.settings
+        up = (g * (1.0 / s.stacks)).unsqueeze(1).expand(-1, s.stacks, -1)
+        return gradient_of_activation(up, state, s.act, s.slope, target)
+
+    def _back(self, g: Tensor, weight: Tensor, total: Tensor | None) -> Tensor:
+        """Return g W^T, in the shape of X, added to a total that may be written over."""
+        if weight.dim() == 2:
+            return g @ weight.t() if total is None else total.addmm_(g, weight.t())
+        found: Tensor = self.kernels.stack_matmul(g.view(self.nodes, self.trials, -1), weight.transpose(1, 2))
+        return found if total is None else total.add_(found)
 
     def _times(self, h: Tensor, weight: Tensor) -> Tensor:
         """Return ``h[:, k] @ weight[k]`` in the place of h."""
@@ -236,34 +328,34 @@ class _Run:
 class _Layer(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, keep: bool, settings: Settings, op: Matrix, sparse: Matrix | None, again: Any, seed: Tensor | None,
-        x: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None,
+        ctx: Any, keep: bool, settings: Settings, trials: int, op: Matrix, sparse: Matrix | None, again: Any,
+        seed: Tensor | None, x: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None,
     ) -> Tensor:  # fmt: skip
-        run = _Run(settings, op, sparse, x, v)
+        run = _Run(settings, op, sparse, x, v, trials)
         out, propagated, states = run.forward(seed, w0, w, v, bias, keep)
         if keep:
-            ctx.fixed = settings, op, sparse, again
+            ctx.fixed = settings, trials, op, sparse, again
             ctx.save_for_backward(seed, x, w0, w, v, bias, propagated, *states)
         return out
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
-        settings, op, sparse, again = ctx.fixed
+        settings, trials, op, sparse, again = ctx.fixed
         seed, x, w0, w, v, bias, propagated, *states = ctx.saved_tensors
-        needs = ctx.needs_input_grad[6:]
+        needs = ctx.needs_input_grad[7:]
         if torch.is_grad_enabled():  # somebody wants to differentiate this again
             inputs = [tensor for tensor, need in zip((x, w0, w, v, bias), needs, strict=True) if need]
             found = iter(torch.autograd.grad(again(x, w0, w, v, bias, seed), inputs, g, create_graph=True))
-            return *(None,) * 6, *(next(found) if need else None for need in needs)
+            return *(None,) * 7, *(next(found) if need else None for need in needs)
         consume = not torch._C._autograd._get_current_graph_task_keep_graph()
-        run = _Run(settings, op, sparse, x, v)
+        run = _Run(settings, op, sparse, x, v, trials)
         gradients = run.backward(g, seed, w0, w, v, bias, propagated, states, needs[0], consume)
-        return *(None,) * 6, *gradients
+        return *(None,) * 7, *gradients
 
 
 def arma_layer(
     settings: Settings, op: Matrix, sparse: Matrix | None, again: Callable[..., Tensor], seed: Tensor | None,
-    x: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None,
+    x: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None, trials: int = 0,
 ) -> Tensor:  # fmt: skip
     """Return the mean of the stacks (Eq. 16), shape (N * batch, F_out).
 
@@ -278,11 +370,12 @@ def arma_layer(
         w: W, shape (1 or T - 1, K, F_out, F_out), or None.
         v: V, shape (1 or T, F_in, K * F_out).
         bias: shape (1 or T, K * F_out), or None.
+        trials: how many layers these are; their tensors as `_Run` has them, and the result of shape (N * R, F_out).
     """
     # within the Function itself, gradients always seem to be off
     tensors = (x, w0, w, v, bias)
     keep = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
-    return _Layer.apply(keep, settings, op, sparse, again, seed, *tensors)  # type: ignore[no-any-return,no-untyped-call]
+    return _Layer.apply(keep, settings, trials, op, sparse, again, seed, *tensors)  # type: ignore[no-any-return,no-untyped-call]
 
 
 def usable(op: Matrix, sparse: Matrix | None) -> bool:
@@ -294,5 +387,146 @@ def usable(op: Matrix, sparse: Matrix | None) -> bool:
         and not torch.compiler.is_compiling()
         and not torch._C._len_torch_dispatch_stack()
         and not torch._C._are_functorch_transforms_active()
+        and not torch.is_autocast_enabled(op[2].device.type)
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- trials
+
+
+class Fixed(NamedTuple):
+    """What all trials of a layer have in common.
+
+    Attributes:
+        settings: of one layer; its drop rate counts only if the trials have none of their own.
+        op: the operator, as the kernels take a matrix.
+        pattern: (rowptr, col), then (rowptr, col, values or None) and the permutation of the transpose, of a sparse X.
+        single: the mean of the stacks of one layer by differentiable operations, as a function of (x, value of a
+            sparse X, w0, w, v, bias, seed, drop rate or None).
+    """
+
+    settings: Settings
+    op: Matrix
+    pattern: Matrix | None
+    single: Callable[..., Tensor]
+
+
+def _with_axis(tensor: Tensor, dim: int | None, place: int, trials: int) -> Tensor:
+    """Return the tensor with the trials, which it may not have, as the axis at a place."""
+    if dim is None:
+        shape = list(tensor.shape)
+        return tensor.unsqueeze(place).expand(*shape[:place], trials, *shape[place:])
+    return tensor.movedim(dim, place)
+
+
+def _of_trials(
+    fixed: Fixed, info: Any, in_dims: tuple[int | None, ...], x: Tensor | None, value: Tensor | None,
+    w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None, seed: Tensor | None, p: Tensor | None,
+) -> tuple[Tensor, int]:  # fmt: skip
+    """Bring the trials to where the kernels want them, and run all layers as one."""
+    settings, op, pattern, single = fixed
+    x_dim, value_dim, w0_dim, w_dim, v_dim, bias_dim, seed_dim, p_dim = in_dims
+    trials: int = info.batch_size
+    own = x is not None and x_dim is not None
+    sparse: Matrix | None = None
+    if pattern is not None:
+        assert value is not None
+        rowptr, col, t_rowptr, t_col, t_value, perm = pattern
+        value = value if value_dim is None else value.movedim(value_dim, 0).contiguous()
+        sparse = rowptr, col, value, t_rowptr, t_col, t_value, perm
+    elif own:
+        x = x.movedim(x_dim, 1).contiguous()  # type: ignore[arg-type,union-attr]
+
+    def of_features(weight: Tensor, dim: int | None, place: int) -> Tensor:
+        """Return weights (..., F_in, C) as they are multiplied with X; ``place`` is the axis F_in."""
+        if own:
+            return _with_axis(weight, dim, place, trials)
+        return _with_axis(weight, dim, place + 1, trials).flatten(place + 1)
+
+    if seed is not None:
+        seed = _with_axis(seed.reshape(-1) if seed_dim is None else seed, seed_dim, 0, trials).reshape(trials)
+        if p is None:
+            p = torch.full((trials,), float(settings.p), dtype=torch.float64, device=v.device)
+        else:
+            p = _with_axis(p, p_dim, 0, trials).reshape(trials).contiguous()
+        settings = settings._replace(p=p)
+    tensors = (
+        x,
+        None if w0 is None else of_features(w0, w0_dim, 0),
+        None if w is None else _with_axis(w, w_dim, 1, trials).flatten(1, 2),
+        of_features(v, v_dim, 1),
+        None if bias is None else _with_axis(bias, bias_dim, 1, trials).flatten(1),
+    )
+
+    def again(x: Tensor | None, *rest: Tensor | None) -> Tensor:
+        """Return the same by vmap over the single layer."""
+        w0, w, v, bias, seed = rest
+        axis = -3 if own else -2
+
+        def split(tensor: Tensor | None, place: int) -> Tensor | None:
+            if tensor is None:
+                return None
+            shape = list(tensor.shape)
+            return tensor.unflatten(place, (trials, shape[place] // trials))  # type: ignore[no-untyped-call,no-any-return]
+
+        inputs = (
+            (x, 1 if own else None),
+            (value, None if value is None or value.dim() == 1 else 0),
+            (w0 if own else split(w0, -1), axis),
+            (split(w, 1), 1),
+            (v if own else split(v, -1), axis),
+            (split(bias, 1), 1),
+            (None if seed is None else seed.unsqueeze(1), 0),
+            (None if seed is None else p, 0),
+        )
+        dims = tuple(None if tensor is None else dim for tensor, dim in inputs)
+        out: Tensor = torch.func.vmap(single, dims, 1)(*(tensor for tensor, _ in inputs))
+        return out.flatten(0, 1)
+
+    out = arma_layer(settings, op, sparse, again, seed, *tensors, trials=trials)
+    return out.view(-1, trials, settings.width), 1
+
+
+def arma_trials(
+    fixed: Fixed, x: Tensor | None, value: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor,
+    bias: Tensor | None, seed: Tensor | None, p: Tensor | None,
+) -> Tensor:  # fmt: skip
+    """Return what `arma_layer` gives for each trial of a vmap, shape (N, F_out), all of them run as one layer.
+
+    Arguments are those of `arma_layer` as one trial sees them, but for ``value``, the values of a sparse X, and ``p``,
+    a drop rate of the trial's own, or None. `usable_by_trials` must have said yes.
+    """
+    interpreter = batching()
+    assert interpreter is not None
+    return apply_rule(interpreter, functools.partial(_of_trials, fixed), (x, value, w0, w, v, bias, seed, p))
+
+
+def needs_gradient(tensor: Tensor) -> bool:
+    """Return whether gradients are wanted of a tensor, or, under vmap, of the trials it stands for."""
+    if is_batched(tensor):  # which itself always says that it needs none
+        return needs_gradient(_functorch.get_unwrapped(tensor))
+    return tensor.requires_grad
+
+
+def usable_by_trials(op: Matrix, pattern: Matrix, fixed: tuple[Tensor, ...], free: tuple[Tensor | None, ...]) -> bool:
+    """Return whether a layer under vmap may run as one operation for all trials.
+
+    Args:
+        op: the operator.
+        pattern: the pattern of a sparse X, or nothing.
+        fixed: further tensors that may differ from trial to trial, but must not need a gradient.
+        free: those of which gradients can be had.
+    """
+    stack = _functorch.get_interpreter_stack()
+    if stack is None or len(stack) != 1 or stack[0].key() != _functorch.TransformType.Vmap:
+        return False
+    return (
+        op[0].shape[0] > 1
+        and not any(is_batched(tensor) for tensor in (*op, *pattern) if tensor is not None)
+        and not op[2].requires_grad
+        and not any(needs_gradient(tensor) for tensor in fixed)
+        and any(is_batched(tensor) for tensor in (*fixed, *free) if tensor is not None)
+        and not torch.compiler.is_compiling()
+        and not torch._C._len_torch_dispatch_stack()
         and not torch.is_autocast_enabled(op[2].device.type)
     )

@@ -19,6 +19,9 @@ from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
+from torch._C import _functorch
+from torch._functorch.autograd_function import VmapInfo
+from torch._functorch.pyfunctorch import VmapInterpreter, retrieve_current_functorch_interpreter
 
 from armagnn.kernels import reference
 
@@ -411,10 +414,11 @@ def _stack_mean_vmap(info: Any, in_dims: tuple[Any, ...], h: Tensor) -> tuple[Te
 
 
 class _Gradient(NamedTuple):
-    """One operator's gradient in the two forms that torch asks for."""
+    """One operator's gradient in the two forms that torch asks for, and its rule for vmap."""
 
     eager: type[torch.autograd.Function]
     transformed: type[torch.autograd.Function]
+    vmap: Callable[..., tuple[Tensor, int]]
 
 
 def _differentiable(name: str, setup: Any, backward: Any, vmap: Any) -> _Gradient:
@@ -439,6 +443,7 @@ def _differentiable(name: str, setup: Any, backward: Any, vmap: Any) -> _Gradien
     return _Gradient(
         type(f"_{name}", base, members | {"forward": staticmethod(forward)}),
         type(f"_{name}_transformed", base, members | {k: staticmethod(f) for k, f in functional.items()}),
+        vmap,
     )
 
 
@@ -455,6 +460,34 @@ _gradients: Final = {
 }
 
 
+def batching() -> VmapInterpreter | None:
+    """Return the innermost transform, if there is one and it is vmap."""
+    if torch._C._are_functorch_transforms_active():
+        interpreter = retrieve_current_functorch_interpreter()
+        if isinstance(interpreter, VmapInterpreter):
+            return interpreter
+    return None
+
+
+def apply_rule(interpreter: VmapInterpreter, rule: Callable[..., tuple[Tensor, int]], args: tuple[Any, ...]) -> Tensor:
+    """Apply a rule for vmap to arguments of which at least one differs along its axis.
+
+    It is what torch does with the rule of an autograd Function, in a tenth of the time: that goes through a dispatcher
+    written in Python, and searches all arguments for tensors within tensors.
+    """
+    level = interpreter.level()
+    unwrapped = [_functorch._unwrap_batched(a, level) if isinstance(a, Tensor) else (a, None) for a in args]
+    info = VmapInfo(interpreter.batch_size(), interpreter.randomness())
+    with interpreter.lower():
+        out, dim = rule(info, tuple(dim for _, dim in unwrapped), *(arg for arg, _ in unwrapped))
+    return _functorch._add_batch_dim(out, dim, level)
+
+
+def is_batched(tensor: Any) -> bool:
+    """Return whether a tensor stands for those of all trials of a vmap."""
+    return isinstance(tensor, Tensor) and bool(_functorch.is_batchedtensor(tensor))
+
+
 def _call(name: str, args: tuple[Any, ...]) -> Tensor:
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():  # fake tensors, counters, tracers
         return getattr(torch.ops.armagnn, name)(*args)  # type: ignore[no-any-return]
@@ -464,4 +497,9 @@ def _call(name: str, args: tuple[Any, ...]) -> Tensor:
     if torch._C._dispatch_tls_is_dispatch_key_included(torch._C.DispatchKey.FuncTorchVmapMode):
         # within the operator's own vmap rule, as when an exported program runs under vmap
         return getattr(torch.ops.armagnn, name)(*args)  # type: ignore[no-any-return]
+    interpreter = batching()
+    if interpreter is not None and any(
+        is_batched(arg) and _functorch.maybe_get_level(arg) == interpreter.level() for arg in args
+    ):
+        return apply_rule(interpreter, gradient.vmap, args)
     return gradient.transformed.apply(*args)  # type: ignore[no-any-return,no-untyped-call]

@@ -13,7 +13,7 @@ from torch import Tensor
 from armagnn.kernels.random import DROPOUT, bits, keep_mask, thresholds
 
 IN_PLACE = False
-"""Whether `gcs` may write over its skip connection."""
+"""Whether `gcs` may be asked to write over its skip connection, its ``target``; it need not."""
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 """Adam's decay of the means and of the squares, and what keeps it from dividing by zero."""
@@ -58,10 +58,10 @@ def gcs(
     """Return ``act(A x + dropout(skip) + bias)``."""
     work = _accumulator(x.dtype)
     if value.dim() == 2:  # one matrix for each group of columns
-        groups = zip(value, x.view(x.shape[0], value.shape[0], -1).unbind(1), strict=True)
+        groups = zip(value, x.to(work).view(x.shape[0], value.shape[0], -1).unbind(1), strict=True)
         product = [gcs(rowptr, col, of_trial, part, None, None, "none", 0.0) for of_trial, part in groups]
         out = torch.stack(product, dim=1).flatten(1)
-        return activate(_added(out, skip, bias, seed, p, step), act, slope)
+        return activate(_added(out, skip, bias, seed, p, step), act, slope).to(x.dtype)
     shape = (rowptr.numel() - 1, x.shape[0])
     with warnings.catch_warnings():  # torch calls its CSR tensors "beta" at every first use
         warnings.simplefilter("ignore", UserWarning)
@@ -95,12 +95,15 @@ def dropout(x: Tensor, seed: Tensor, p: float, step: int) -> Tensor:
     return torch.where(keep_mask(seed, p, step, x.shape), x * (1.0 / (1.0 - p)), x.new_zeros(()))
 
 
-def dropout_trials(x: Tensor, seed: Tensor, p: Tensor, step: int) -> Tensor:
-    """Return x of shape (M, R, C) with entries of trial r zeroed with probability ``p[r]``."""
+def dropout_trials(x: Tensor, seed: Tensor, p: Tensor, step: int, target: Tensor | None = None) -> Tensor:
+    """Return x of shape (M, R, C) with entries of trial r zeroed with probability ``p[r]``; target may be x itself."""
     rows, _, columns = x.shape
     index = torch.arange(rows * columns, device=x.device).view(rows, 1, columns)
     kept = bits(seed.view(-1, 1), DROPOUT, step, index) >= thresholds(p).view(-1, 1)
-    return torch.where(kept, x * (1.0 / (1.0 - p)).to(x.dtype).view(-1, 1), x.new_zeros(()))
+    work = _accumulator(x.dtype)  # in which a single rate would multiply too
+    scaled = (x.to(work) * (1.0 / (1.0 - p)).to(work).view(-1, 1)).to(x.dtype)
+    out = torch.where(kept, scaled, x.new_zeros(()))
+    return out if target is None else target.copy_(out)
 
 
 def adam(

@@ -13,6 +13,8 @@ from torch_geometric.nn.conv import MessagePassing
 
 from armagnn import kernels
 from armagnn.errors import ShapeError, UnknownNameError
+from armagnn.kernels.layer import Fixed, Matrix, arma_trials, needs_gradient, usable_by_trials
+from armagnn.kernels.ops import is_batched
 from armagnn.kernels.random import draw_seed
 from armagnn.nn import activations
 from armagnn.nn.checks import check_features, check_fit, check_kind, check_probability, check_size, check_weights
@@ -21,6 +23,8 @@ from armagnn.nn.recursion import recursion
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.csr import fold
 from armagnn.operators.graph import Kind
+
+Weights = tuple[Tensor | None, Tensor | None, Tensor, Tensor | None]
 
 INITS: Final = ("linear", "zero", "tied")
 
@@ -168,8 +172,12 @@ class ARMAConv(MessagePassing):
             edge_weight: the weights of an edge index, shape (E).
         """
         x, op = self._checked(x, edge_index, edge_weight)
-        features, settings, weights, seed = self._prepared(x, op)
         function = self._unfused()
+        if function is None and torch._C._are_functorch_transforms_active() and len(x.shape) == 2:
+            mapped = self._of_trials(x, op)
+            if mapped is not None:
+                return mapped
+        features, settings, weights, seed = self._prepared(x, op)
 
         def again(x: Tensor | None, *rest: Any) -> Tensor:
             *others, seed = rest
@@ -178,11 +186,34 @@ class ARMAConv(MessagePassing):
 
         matrix, dense = op._arguments(), features if isinstance(features, Tensor) else None
         sparse = features._arguments() if isinstance(features, CSR) else None
-        if function is None and kernels.usable(matrix, sparse) and not isinstance(settings.p, Tensor):
-            out = kernels.arma_layer(settings, matrix, sparse, again, seed, dense, *weights)
+        single = seed is None or not isinstance(settings.p, Tensor)  # a rate on the device belongs to a trial
+        if function is None and kernels.usable(matrix, sparse) and (single or len(x.shape) == 2):
+            out = kernels.arma_layer(settings, matrix, sparse, again, seed, dense, *weights, trials=0 if single else 1)
         else:
             out = again(dense, *weights, seed)
         return self._signals(out.unsqueeze(1), x.shape).squeeze(0)
+
+    def _of_trials(self, x: Tensor | CSR, op: GraphOperator) -> Tensor | None:
+        """Return the output, of all trials of a vmap by one operation; None where it takes the recursion."""
+        matrix, (nodes, fan_in) = op._arguments(), x.shape
+        dense, value, pattern = (x, None, None) if isinstance(x, Tensor) else (None, x.value, _pattern(x))
+        free = (dense, self.initial_weight, self.weight, self.skip_weight, self.bias)
+        if not usable_by_trials(matrix, pattern or (), () if value is None else (value,), free):
+            return None
+        settings, weights, seed = self._settings(x), self._weights(), self._seed(op)
+
+        def single(x: Tensor | None, value: Tensor | None, *rest: Any) -> Tensor:
+            w0, w, v, bias, seed, p = rest
+            source: Any = x
+            if pattern is not None:
+                rowptr, col, t_rowptr, t_col, _, perm = pattern
+                source = CSR(rowptr, col, value, (nodes, fan_in), transposed=(t_rowptr, t_col, perm))  # type: ignore[arg-type]
+            own = settings if p is None else settings._replace(p=p)
+            return kernels.stack_mean(recursion(own, op, source, (w0, w, v, bias), seed, None))
+
+        rate = self.dropout if seed is not None and isinstance(self.dropout, Tensor) else None
+        fixed = Fixed(settings, matrix, pattern, single)
+        return arma_trials(fixed, dense, value, *weights, seed, rate)
 
     def stacks(self, x: Tensor | CSR, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         """Return what each stack gives before the mean, shape (K, ..., N, F_out)."""
@@ -203,15 +234,22 @@ class ARMAConv(MessagePassing):
 
     def _prepared(
         self, x: Tensor | CSR, op: GraphOperator
-    ) -> tuple[Tensor | CSR, kernels.Settings, Any, Tensor | None]:
+    ) -> tuple[Tensor | CSR, kernels.Settings, Weights, Tensor | None]:
         """Return what the recursion takes: X node-major, settings, weights with the stacks side by side, and a seed."""
         # permuted at entry and exit, not at every step: (N, batch, F_in) in memory
         rows = x.shape[-2] * math.prod(x.shape[:-2])
         features = x if isinstance(x, CSR) else fold(x).reshape(rows, x.shape[-1])
+        return features, self._settings(features), self._weights(), self._seed(op)
+
+    def _seed(self, op: GraphOperator) -> Tensor | None:
+        """Draw the seed of the masks, if there are any."""
         dropping = self.training and (isinstance(self.dropout, Tensor) or self.dropout > 0)
-        seed = draw_seed(op.device) if dropping else None
+        return draw_seed(op.device) if dropping else None
+
+    def _settings(self, features: Tensor | CSR) -> kernels.Settings:
+        """Return what the recursion takes that is not a tensor."""
         name, slope = activations.fused(self.act) or activations.LINEAR
-        settings = kernels.Settings(
+        return kernels.Settings(
             self.init,
             self.num_layers,
             self.num_stacks,
@@ -221,16 +259,19 @@ class ARMAConv(MessagePassing):
             name,
             slope,
         )
+
+    def _weights(self) -> Weights:
+        """Return W0, W, V and the bias with the stacks side by side, as `recursion` takes them."""
         w0 = None if self.initial_weight is None else self.initial_weight.flatten(1)
         bias = None if self.bias is None else self.bias.flatten(1)
-        return features, settings, (w0, self.weight, self.skip_weight.flatten(2), bias), seed
+        return w0, self.weight, self.skip_weight.flatten(2), bias
 
     def _propagates_first(self, features: Tensor | CSR) -> bool:
         """Return whether (L X) W0 is cheaper than L (X W0): by width, and an X without gradient goes one way only."""
         if self.init != "linear" or isinstance(features, CSR):
             return False
         backward = int(torch.is_grad_enabled())
-        return self.in_channels * (1 + backward * features.requires_grad) < (
+        return self.in_channels * (1 + backward * needs_gradient(features)) < (
             self.num_stacks * self.out_channels * (1 + backward)
         )
 
@@ -301,3 +342,9 @@ class ARMAConv(MessagePassing):
         from armagnn.nn.pyg import to_pyg
 
         return to_pyg(self)
+
+
+def _pattern(x: CSR) -> Matrix:
+    """Return where the nonzeros of a matrix and of its transpose are; and the values there, unless trials differ."""
+    t_rowptr, t_col, perm = x._structure()
+    return x.rowptr, x.col, t_rowptr, t_col, None if is_batched(x.value) else x._arguments()[5], perm

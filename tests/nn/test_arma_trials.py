@@ -1,0 +1,324 @@
+"""The layer of many trials as one operation, under vmap: against the recursion under vmap, and against one by one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from armagnn import CSR, GraphOperator
+from armagnn.kernels import backend, layer, reference
+from armagnn.kernels.random import source
+from armagnn.nn import ARMAConv
+from armagnn.nn import arma as module
+from nn.oracle import random_graph
+
+TRIALS, NODES = 3, 9
+FUSED = (None, "relu", "leaky_relu", "elu", "tanh", "sigmoid")
+
+
+def numbers(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def operator(directed: bool = True) -> GraphOperator:
+    return GraphOperator.from_edge_index(random_graph(NODES, 20, directed=directed), NODES, dtype=torch.float64)
+
+
+def features(kind: str, fin: int) -> tuple[CSR | None, Tensor | None]:
+    """Return a sparse pattern, or None, and the numbers of X: of its nonzeros, or of a dense X; by trial or for all."""
+    sparse, batched = kind.split()
+    shape = (TRIALS,) if batched == "own" else ()
+    if sparse == "dense":
+        return None, numbers(*shape, NODES, fin, seed=1)
+    pattern = CSR.from_dense(numbers(NODES, fin, seed=2) * (numbers(NODES, fin, seed=3) > 0))
+    return pattern, numbers(*shape, pattern.nnz, seed=4) if batched == "own" else None
+
+
+class Problem:
+    """A layer, its parameters in R trials, and the ways to run them."""
+
+    def __init__(self, kind: str, rate: str, fin: int = 6, fout: int = 2, axis: str = "first", **options: Any) -> None:
+        self.conv = ARMAConv(fin, fout, **options).double()
+        self.op = operator()
+        self.pattern, self.x = features(kind, fin)
+        self.own = kind.endswith("own")
+        if rate == "float":
+            self.conv.dropout = 0.4
+        self.rates = torch.tensor([0.0, 0.3, 0.6], dtype=torch.float64) if rate == "tensor" else None
+        self.seeds = torch.tensor([[5], [2**61 + 7], [9]])
+        shapes = {name: parameter.shape for name, parameter in self.conv.named_parameters()}
+        middle = axis == "after the features"
+        self.dims = {
+            name: 1 + list(shape).index(fin) if middle and fin in shape else 0 for name, shape in shapes.items()
+        }
+        self.params = {
+            name: numbers(*shape[: self.dims[name]], TRIALS, *shape[self.dims[name] :], seed=5 + i).mul(0.5)
+            for i, (name, shape) in enumerate(shapes.items())
+        }
+        self.leaves = [tensor.requires_grad_() for tensor in self.params.values()]
+        if self.x is not None and self.pattern is None:
+            self.leaves.append(self.x.requires_grad_())
+
+    def single(self, params: dict[str, Tensor], x: Tensor | None, seed: Tensor, rate: Tensor | None) -> Tensor:
+        if rate is not None:
+            self.conv.dropout = rate
+        given: Any = x
+        if self.pattern is not None:
+            given = self.pattern if x is None else self.pattern.with_value(x)
+        with source(seed):
+            out: Tensor = torch.func.functional_call(self.conv, params, (given, self.op))
+        return out
+
+    def mapped(self) -> Tensor:
+        dims = (self.dims, 0 if self.own else None, 0, None if self.rates is None else 0)
+        out: Tensor = torch.func.vmap(self.single, dims)(self.params, self.x, self.seeds, self.rates)
+        return out
+
+    def looped(self) -> Tensor:
+        results = []
+        for r in range(TRIALS):
+            params = {name: param.select(self.dims[name], r) for name, param in self.params.items()}
+            if self.rates is not None:
+                self.conv.dropout = self.rates[r].item()
+            x = self.x[r] if self.own and self.x is not None else self.x
+            results.append(self.single(params, x, self.seeds[r], None))
+        return torch.stack(results)
+
+    def gradients(self, out: Tensor) -> tuple[Tensor | None, ...]:
+        weight = numbers(*out.shape, seed=77)
+        return torch.autograd.grad((out * weight).sum(), self.leaves)
+
+
+@contextmanager
+def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Collect how many trials each fused layer inside had; 0 is a layer alone."""
+    seen: list[int] = []
+    real = layer.arma_layer
+    with monkeypatch.context() as patch:
+        patch.setattr(layer, "arma_layer", lambda *args, trials=0: seen.append(trials) or real(*args, trials=trials))
+        yield seen
+
+
+def check(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    with calls(monkeypatch) as seen:
+        ours = problem.mapped()
+    assert seen == [TRIALS]  # it did run as one
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "usable_by_trials", lambda *_: False)
+        truth = problem.mapped()
+    alone = problem.looped()
+    close = {"rtol": 1e-10, "atol": 1e-10}
+    torch.testing.assert_close(ours, truth, **close)
+    torch.testing.assert_close(ours, alone, **close)
+    of_truth, of_alone = problem.gradients(truth), problem.gradients(alone)
+    for ours_, truth_, alone_ in zip(problem.gradients(ours), of_truth, of_alone, strict=True):
+        assert truth_.abs().max() > 0
+        torch.testing.assert_close(ours_, truth_, **close)
+        torch.testing.assert_close(ours_, alone_, **close)
+    with torch.no_grad(), calls(monkeypatch) as seen:
+        torch.testing.assert_close(problem.mapped(), ours.detach(), **close)
+    assert seen == [TRIALS]
+
+
+KINDS = ("sparse shared", "sparse own", "dense shared", "dense own")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("init", ["linear", "zero", "tied"])
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_every_option(kind: str, init: str, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = itertools.cycle(("none", "float", "tensor"))
+    for shared, bias in itertools.product((True, False), (True, False)):
+        options = {"num_stacks": 2, "num_layers": steps, "init": init, "shared_weights": shared, "bias": bias}
+        for rate in (next(rates), next(rates)):
+            check(Problem(kind, rate, act="tanh", **options), monkeypatch)
+
+
+@pytest.mark.parametrize("kind", ["dense shared", "dense own"])
+@pytest.mark.parametrize("rate", ["none", "float", "tensor"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_few_features_are_propagated_first(kind: str, rate: str, bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem(kind, rate, fin=2, fout=5, num_stacks=2, num_layers=2, bias=bias)
+    with torch.no_grad():
+        assert problem.conv._propagates_first(numbers(NODES, 2))
+    check(problem, monkeypatch)
+
+
+@pytest.mark.parametrize("act", FUSED)
+@pytest.mark.parametrize("kind", ["sparse own", "dense own"])
+def test_every_activation(act: str | None, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for stacks in (1, 3):
+        check(Problem(kind, "tensor", act=act, num_stacks=stacks, num_layers=2), monkeypatch)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_axis_of_the_trials_may_follow_that_of_the_features(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(Problem(kind, "tensor", axis="after the features", num_stacks=2), monkeypatch)
+
+
+def test_weights_that_lie_as_the_product_wants_them_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trials of the weights on X follow its features: what the kernel multiplies with is the parameter itself."""
+    problem = Problem("sparse own", "tensor", axis="after the features", num_stacks=2)
+    kernels, places = backend("cpu"), []
+    real = kernels.gcs
+    monkeypatch.setattr(kernels, "gcs", lambda *args, **more: places.append(args[3].data_ptr()) or real(*args, **more))
+    problem.mapped()
+    weights = (problem.params["initial_weight"], problem.params["skip_weight"])
+    assert {weight.data_ptr() for weight in weights} < set(places)
+
+
+def test_the_layer_of_trials_by_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layer, "backend", lambda _: reference)
+    for kind in KINDS:
+        check(Problem(kind, "tensor", num_stacks=2, num_layers=2), monkeypatch)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rate", ["none", "tensor"])
+def test_second_derivatives(kind: str, rate: str) -> None:
+    problem = Problem(kind, rate, act="tanh", num_stacks=2, num_layers=2)
+
+    def second(out: Tensor) -> tuple[Tensor, ...]:
+        first = torch.autograd.grad((out**2).sum(), problem.leaves, create_graph=True)
+        return torch.autograd.grad(sum((g**2).sum() for g in first), problem.leaves)  # type: ignore[arg-type,return-value]
+
+    for ours, truth in zip(second(problem.mapped()), second(problem.looped()), strict=True):
+        torch.testing.assert_close(ours, truth, rtol=1e-9, atol=1e-9)
+
+
+def test_a_graph_that_is_kept_gives_the_same_gradients_twice() -> None:
+    """What the first backward pass may write over when it is the last, it must not when another follows."""
+    problem = Problem("sparse own", "tensor", num_stacks=2, num_layers=3)
+    loss = (problem.mapped() ** 2).sum()
+    first = torch.autograd.grad(loss, problem.leaves, retain_graph=True)
+    for a, b in zip(first, torch.autograd.grad(loss, problem.leaves), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_parameters_that_trials_share_get_the_sum_of_their_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    conv, op, x = ARMAConv(4, 2, 2, 2).double(), operator(), numbers(TRIALS, NODES, 4)
+    with calls(monkeypatch) as seen:
+        ours = torch.func.vmap(lambda x: conv(x, op))(x)
+    assert seen == [TRIALS]
+    truth = torch.stack([conv(one, op) for one in x])
+    torch.testing.assert_close(ours, truth, rtol=1e-12, atol=1e-12)
+    gradients = (torch.autograd.grad((out**2).sum(), list(conv.parameters())) for out in (ours, truth))
+    for a, b in zip(*gradients, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_types(kind: str, dtype: torch.dtype) -> None:
+    problem = Problem(kind, "tensor", num_stacks=2, num_layers=2)
+    truth = problem.gradients(problem.mapped())
+    problem.op, problem.pattern = problem.op.to(dtype), None if problem.pattern is None else problem.pattern.to(dtype)
+    problem.params = {name: param.detach().to(dtype).requires_grad_() for name, param in problem.params.items()}
+    problem.leaves = list(problem.params.values())
+    problem.x = None if problem.x is None else problem.x.detach().to(dtype)
+    out = problem.mapped()
+    assert out.dtype == dtype
+    bound = 1e-5 if dtype == torch.float32 else 5e-2
+    weight = numbers(*out.shape, seed=77)
+    ours = torch.autograd.grad((out * weight.to(dtype)).sum(), problem.leaves)
+    for a, b in zip(ours, truth, strict=False):  # the last of the truth may be that of x
+        assert a.dtype == dtype
+        assert (a.double() - b).norm() <= bound * b.norm()
+
+
+# -------------------------------------------------------------------------------------------- what takes the recursion
+
+
+def mapped_and_alone(conv: ARMAConv, x: Tensor, op: GraphOperator) -> tuple[Tensor, Tensor]:
+    return torch.func.vmap(lambda x: conv(x, op))(x), torch.stack([conv(one, op) for one in x])
+
+
+def test_what_the_one_operation_cannot_do_takes_the_recursion(monkeypatch: pytest.MonkeyPatch) -> None:
+    op, x = operator(), numbers(TRIALS, 2, NODES, 4)
+    learned = op.with_value(op.value.clone().requires_grad_())
+    conv, sine = ARMAConv(4, 2, 2, 2).double(), ARMAConv(4, 2, 2, 2, act=torch.sin).double()
+    cases = {
+        "a batch of signals": lambda: mapped_and_alone(conv, x, op),
+        "an activation of one's own": lambda: mapped_and_alone(sine, x[:, 0], op),
+        "a learned operator": lambda: mapped_and_alone(conv, x[:, 0], learned),
+        "vmap of vmap": lambda: (torch.func.vmap(torch.func.vmap(lambda x: conv(x, op)))(x), conv(x, op)),
+        "no trials": lambda: (torch.func.vmap(lambda _: conv(x[0], op))(x), conv(x[0], op).expand(TRIALS, -1, -1, -1)),
+        "features of which a gradient is wanted": lambda: of_values(conv, op),
+    }
+    for name, case in cases.items():
+        with calls(monkeypatch) as seen:
+            ours, truth = case()
+        assert TRIALS not in seen, name
+        torch.testing.assert_close(ours, truth, rtol=1e-10, atol=1e-10, msg=lambda text, name=name: f"{name}: {text}")
+
+
+def of_values(conv: ARMAConv, op: GraphOperator) -> tuple[Tensor, Tensor]:
+    pattern = CSR.from_dense(numbers(NODES, 4))
+    values = numbers(TRIALS, pattern.nnz, seed=3).requires_grad_()
+    ours = torch.func.vmap(lambda value: conv(pattern.with_value(value), op))(values)
+    return ours, torch.stack([conv(pattern.with_value(value), op) for value in values])
+
+
+def test_gradients_inside_the_vmap() -> None:
+    """A transform of the gradient, not of the layer alone: vmap(grad)."""
+    conv, op, xs = ARMAConv(4, 2, 2, 2, act="tanh").double(), operator(), numbers(TRIALS, NODES, 4)
+    parameters = {name: parameter.detach() for name, parameter in conv.named_parameters()}
+
+    def loss(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
+        return (torch.func.functional_call(conv, parameters, (x, op)) ** 2).sum()
+
+    ours = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, xs)
+    for r, x in enumerate(xs):
+        for name, truth in torch.func.grad(loss)(parameters, x).items():
+            torch.testing.assert_close(ours[name][r], truth, rtol=1e-10, atol=1e-10)
+
+
+def test_one_seed_for_all_trials_and_no_other() -> None:
+    """With ``randomness="same"`` the trials share a mask; without it, drawing inside vmap is an error, as in torch."""
+    conv, op = ARMAConv(4, 3, 2, dropout=0.5).double(), operator()
+    x = numbers(NODES, 4).expand(TRIALS, NODES, 4)
+    out = torch.func.vmap(lambda x: conv(x, op), randomness="same")(x)
+    assert torch.equal(out, out[:1].expand_as(out))
+    out = torch.func.vmap(lambda x: conv(x, op), randomness="different")(x)
+    assert not torch.equal(out[0], out[1])
+    with pytest.raises(RuntimeError, match="randomness"):
+        torch.func.vmap(lambda x: conv(x, op))(x)
+
+
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+@pytest.mark.parametrize("steps", [1, 3])
+def test_a_rate_on_the_device_is_that_of_a_trial_alone(kind: str, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without vmap too the layer is one operation, and drops what the same rate as a number drops."""
+    conv, op = ARMAConv(4, 3, 2, steps).double(), operator()
+    x: Any = numbers(NODES, 4) if kind == "dense" else CSR.from_dense(numbers(NODES, 4))
+    results, real = [], layer._Run.forward
+    for rate, expected in ((0.4, 0), (torch.tensor(0.4, dtype=torch.float64), 1)):
+        conv.dropout = rate
+        seen: list[int] = []
+        monkeypatch.setattr(
+            layer._Run, "forward", lambda run, *rest, seen=seen: seen.append(run.trials) or real(run, *rest)
+        )
+        with source(torch.tensor([3])):
+            out = conv(x, op)
+        monkeypatch.undo()
+        assert seen == [expected]
+        results.append((out, *torch.autograd.grad((out**2).sum(), list(conv.parameters()))))
+    for ours, truth in zip(*results, strict=True):
+        torch.testing.assert_close(ours, truth, rtol=1e-12, atol=1e-12)
+    assert not torch.allclose(results[0][0], conv.eval()(x, op))
+
+
+def test_a_rate_on_the_device_with_many_signals() -> None:
+    conv, op, x = ARMAConv(4, 3, 2, 2).double(), operator(), numbers(5, NODES, 4)
+    results = []
+    for rate in (0.4, torch.tensor(0.4, dtype=torch.float64)):
+        conv.dropout = rate
+        with source(torch.tensor([3])):
+            results.append(conv(x, op))
+    torch.testing.assert_close(*results, rtol=1e-12, atol=1e-12)

@@ -14,7 +14,9 @@ settings.register_profile("repeatable", deadline=None, derandomize=True, max_exa
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
-torch.set_num_threads(1)  # the arrays are small, and pytest-xdist uses the cores; tests of threads set their own number
+# the arrays are small, and pytest-xdist uses the cores; tests of threads set their own number
+torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"  # of the commands that tests start
 
 
 @pytest.fixture(autouse=True)

@@ -124,7 +124,7 @@ def test_dropout_is_short_for_two(run: CliRunner, begun: list[TrainConfig]) -> N
 @pytest.mark.parametrize(("conv", "published"), [("gcn", "81.5 ± 0.4"), ("gat", "83.1 ± 0.6"), ("mlp", None)])
 def test_other_layers(run: CliRunner, tmp_path: Path, conv: str, published: str | None) -> None:
     path = str(tmp_path / "run")
-    result = run.invoke(app, ["train", "--conv", conv, "--out", path, "--epochs", "3", "--hidden", "4", "--seeds", "2"])
+    result = run.invoke(app, ["train", "--conv", conv, "--out", path, "--epochs", "3", "--hidden", "8", "--seeds", "2"])
     assert result.exit_code == 0, result.output
     assert f"{conv} (L=1) on cora" in result.stdout
     assert (published or "mean") in result.stdout

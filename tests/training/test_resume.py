@@ -139,7 +139,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path: Path, change: dict[
 
 
 def test_layers_of_pyg_go_on_trial_by_trial(tmp_path: Path) -> None:
-    config = replace(CONFIG, conv="gat", seeds=2, epochs=12, patience=20)
+    config = replace(CONFIG, conv="gat", hidden=8, seeds=2, epochs=12, patience=20)
     train(config, tmp_path / "whole")
 
     class Second(Watcher):

@@ -13,7 +13,7 @@ from armagnn.errors import ParameterError
 from armagnn.paper.published import METHODS
 from armagnn.tasks import NodeTask
 from armagnn.training import TrainConfig, Trial, build_network
-from armagnn.training.trial import batches, make_trials, one_thread
+from armagnn.training.trial import batches, make_trials
 
 RATES: dict[str, Any] = {"input_dropout": 0.5, "hidden_dropout": 0.5, "skip_dropout": 0.5}
 QUICK = TrainConfig(hidden=4, epochs=12, **RATES)
@@ -50,16 +50,12 @@ def test_a_trial_is_the_same_in_a_batch_to_rounding(cora: NodeDataset, trial: Tr
     assert other.history["train_loss"] != again.history["train_loss"]
 
 
-def test_the_callers_generator_and_threads_are_left_alone(cora: NodeDataset) -> None:
+def test_the_callers_generator_is_left_alone(cora: NodeDataset) -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
     train(replace(QUICK, epochs=2), [0], cora)
     assert torch.equal(torch.rand(3), expected)
-    torch.set_num_threads(2)
-    with one_thread():
-        assert torch.get_num_threads() == 1
-    assert torch.get_num_threads() == 2
 
 
 @pytest.mark.parametrize("stop_on", ["loss", "accuracy"])

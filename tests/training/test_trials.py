@@ -64,7 +64,8 @@ DATA = {True: make_data(), False: make_data(sparse=False)}
 
 def builder(name: str, data: NodeDataset) -> Build:
     method, options = METHODS.get(name, (name, {}))
-    return lambda: NodeNet(method, data.num_features, data.num_classes, hidden=4, options=options)
+    hidden = 8 if method == "gat" else 4  # its 8 heads share the units
+    return lambda: NodeNet(method, data.num_features, data.num_classes, hidden=hidden, options=options)
 
 
 def make(

@@ -262,6 +262,20 @@ def _adam_team(
 
 
 @compiled()
+def _reorder_rows(value: Array, perm: Array, out: Array, lo: int, hi: int) -> None:
+    for r in range(lo, hi):
+        source, target = value[r], out[r]
+        for j in range(perm.size):
+            target[j] = source[perm[j]]
+
+
+@compiled(parallel=True)
+def _reorder_team(bounds: Array, value: Array, perm: Array, out: Array) -> None:
+    for t in prange(bounds.size - 1):
+        _reorder_rows(value, perm, out, bounds[t], bounds[t + 1])
+
+
+@compiled()
 def _counting_sort(key: Array, order: Array, buckets: int, pointer: Array, perm: Array) -> None:
     # Stable: entries with one key keep the order in which `order` names them.
     pointer[:] = 0
@@ -407,6 +421,18 @@ def adam(
     )  # fmt: skip
     chunks = min(rows, threads.num_chunks(param.numel(), MIN_PRODUCTS // 8))
     threads.run(_adam_trials, _adam_team, (*arrays, *fixed), [rows * k // chunks for k in range(chunks + 1)])
+
+
+def reorder(value: Tensor, perm: Tensor) -> Tensor:
+    """Return ``value[..., perm]``: whole rows at a time, which torch takes column by column."""
+    if value.dim() != 2 or value.dtype == torch.bfloat16:
+        return reference.reorder(value, perm)
+    out = torch.empty(value.shape[0], perm.shape[0], dtype=value.dtype)
+    chunks = min(value.shape[0], threads.num_chunks(out.numel(), MIN_PRODUCTS // 8))
+    bounds = [value.shape[0] * k // max(1, chunks) for k in range(chunks + 1)]
+    if out.numel():
+        threads.run(_reorder_rows, _reorder_team, (_numpy(value), _numpy(perm), out.numpy()), bounds)
+    return out
 
 
 IN_PLACE = True

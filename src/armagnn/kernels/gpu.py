@@ -23,7 +23,7 @@ from armagnn.kernels.random import DROPOUT, threshold, thresholds
 
 sort_coo, transpose = reference.sort_coo, reference.transpose  # integer sorts: torch's are as good as any
 affine, finish, stack_matmul = reference.affine, reference.finish, reference.stack_matmul
-stack_mean, adam = reference.stack_mean, reference.adam
+stack_mean, adam, reorder = reference.stack_mean, reference.adam, reference.reorder
 
 IN_PLACE = True
 """`gcs` may write over its skip connection: every entry is read and written by one program alone."""

@@ -91,7 +91,7 @@ class _Run:
         """Return X^T; values that differ from trial to trial are brought into its order only when they are needed."""
         rowptr, col, value, t_rowptr, t_col, t_value, *rest = self.sparse  # type: ignore[misc]
         if t_value is None:
-            t_value = value.index_select(-1, rest[0])
+            t_value = self.kernels.reorder(value, rest[0])
             self.sparse = rowptr, col, value, t_rowptr, t_col, t_value, *rest
         return t_rowptr, t_col, t_value
 

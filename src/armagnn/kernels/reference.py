@@ -128,6 +128,11 @@ def affine(a: Tensor, weight: Tensor, skip: Tensor | None, bias: Tensor | None, 
     return activate(a @ weight if bias is None else torch.addmm(bias, a, weight), act, slope)
 
 
+def reorder(value: Tensor, perm: Tensor) -> Tensor:
+    """Return ``value[..., perm]``."""
+    return value.index_select(-1, perm)
+
+
 def early_step(*_: object) -> None:
     """Return None: there is no fused first step, the caller takes it product by product."""
     return

@@ -91,14 +91,14 @@ def finals(records: Iterable[Record], dataset: str, method: str, finalists: int,
 
 
 def choose(records: Sequence[Record]) -> dict[str, dict[str, object]]:
-    """The chosen configuration of every cell that had finals: the highest mean validation accuracy in these."""
+    """The chosen configuration of every cell: the highest mean validation accuracy in the finals, if they were held."""
     cells = sorted({(record.dataset, record.method) for record in records})
     chosen = {}
     for dataset, method in cells:
         scores = _scores(record for record in records if (record.dataset, record.method) == (dataset, method))
         means = {config: statistics.fmean(late) for config, (_, late) in scores.items() if late}
-        if means:
-            chosen[f"{dataset}/{method}"] = asdict(NodeConfig(**json.loads(max(means, key=lambda c: means[c]))))
+        means = means or {config: statistics.fmean(early) for config, (early, _) in scores.items()}
+        chosen[f"{dataset}/{method}"] = asdict(NodeConfig(**json.loads(max(means, key=lambda c: means[c]))))
     return chosen
 
 

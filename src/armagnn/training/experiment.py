@@ -16,7 +16,7 @@ from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.config import TrainConfig
 from armagnn.training.folder import check_vacant, make_vacant
 from armagnn.training.run import Run, current_versions
-from armagnn.training.trial import Trial, batches, build_network, make_trials, one_thread, settings
+from armagnn.training.trial import Trial, batches, build_network, make_trials, settings
 from armagnn.training.trials import Trials, seeded
 
 SAVE_EVERY = 30.0
@@ -80,9 +80,8 @@ def train(
         watcher.trial(trial)
     if not run.complete:
         dataset = dataset.to(device)
-        with one_thread():
-            for seeds in batches(config):
-                _train_batch(run, seeds, dataset, watcher)
+        for seeds in batches(config):
+            _train_batch(run, seeds, dataset, watcher)
         run.finish()
     run.checkpoint.clear()
     return run

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -118,14 +117,3 @@ def make_trials(config: TrainConfig, seeds: Sequence[int], dataset: NodeDataset)
         device=device,
         batched=config.conv not in UNBATCHED,
     )
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Use one CPU thread inside: the last bits of a dense product may depend on the number of threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

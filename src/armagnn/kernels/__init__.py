@@ -6,6 +6,7 @@
 `reference`    plain torch: the oracle in tests and the fall-back where nothing faster is installed
 `cpu`          numba kernels for the processor, built on `gather` (vector code), `threads`, `compiled`
 `gpu`          Triton kernels for the GPU
+`slicing`      blocks of a block-diagonal matrix: batches of small graphs
 `random`       the one counter-based source of randomness
 =============  =====================================================================================
 """

@@ -5,5 +5,6 @@ from armagnn.nn.cayley import CayleyConv
 from armagnn.nn.chebyshev import ChebConv
 from armagnn.nn.gcn import GCNConv
 from armagnn.nn.make import make_conv
+from armagnn.nn.pool import AvgPool, SumPool
 
-__all__ = ["ARMAConv", "CayleyConv", "ChebConv", "GCNConv", "make_conv"]
+__all__ = ["ARMAConv", "AvgPool", "CayleyConv", "ChebConv", "GCNConv", "SumPool", "make_conv"]

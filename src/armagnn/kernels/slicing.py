@@ -1,0 +1,182 @@
+"""Blocks of a block-diagonal matrix, taken out of it and put side by side: how a batch of graphs is assembled.
+
+Block b of the result is block ``ids[b]`` of the matrix. All that changes is where things start, so nothing is sorted
+and nothing is computed with the values: the processor copies runs of memory in one pass (numba), a GPU (and a machine
+without numba) does the same with a few torch operations that know the sizes beforehand and never wait for the device.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from armagnn.kernels.ops import backend
+
+Array = npt.NDArray[Any]
+Structure = tuple[Tensor, Tensor, Tensor]
+
+
+class Blocks(NamedTuple):
+    """A block-diagonal matrix (G blocks, N rows), or one made of some of its blocks.
+
+    ``starts``, int64, shape (2, G + 1), says where the rows and where the nonzeros of every block start.
+    ``transposed`` is ``(rowptr, col, perm)`` of the transpose, or None where that is the matrix itself.
+    """
+
+    starts: Tensor
+    rowptr: Tensor
+    col: Tensor
+    value: Tensor
+    transposed: Structure | None
+
+
+class Taken(NamedTuple):
+    """What `Slicer.take` gives: the new matrix, which row of the old one each row is, and in which block it lies."""
+
+    blocks: Blocks
+    rows: Tensor
+    block: Tensor
+
+
+class Slicer:
+    """A block-diagonal matrix, ready to have blocks taken out of it.
+
+    Example:
+        >>> import torch
+        >>> count = torch.arange(3, dtype=torch.int32)
+        >>> diagonal = Blocks(torch.tensor([[0, 1, 2], [0, 1, 2]]), count, count[:2], torch.tensor([0.5, 0.25]), None)
+        >>> slicer = Slicer(diagonal)
+        >>> ids = torch.tensor([1, 1, 0])
+        >>> taken = slicer.take(ids, *slicer.measure(ids.numpy()), torch.int32)
+        >>> taken.blocks.value, taken.rows
+        (tensor([0.2500, 0.2500, 0.5000]), tensor([1, 1, 0]))
+    """
+
+    def __init__(self, blocks: Blocks) -> None:
+        self.blocks = blocks
+        self.starts = blocks.starts.numpy(force=True)  # on the host: how large a batch is, no device need be asked
+        on_processor = backend(blocks.value.device).__name__.endswith(".cpu")
+        self._arrays: list[Array] | None = None
+        if on_processor and not blocks.value.requires_grad:
+            self._arrays = [blocks.rowptr.numpy(), blocks.col.numpy(), _bits(blocks.value)]
+            self._arrays += [part.numpy() for part in blocks.transposed or ()]
+
+    def measure(self, ids: Array) -> tuple[int, int]:
+        """Return how many rows and nonzeros blocks ``ids`` (int64) have together; raise IndexError(id) without such."""
+        rows, nonzeros = _compiled(_measure)(self.starts, ids)
+        if rows < 0:
+            raise IndexError(int(nonzeros))
+        return rows, nonzeros
+
+    def take(self, ids: Tensor, rows: int, nonzeros: int, index: torch.dtype) -> Taken:
+        """Return blocks ``ids`` (B, int64, on the device of the matrix), with rows and nonzeros as measured.
+
+        ``index`` is the type of the new pointers and columns. It is differentiable in the values.
+        """
+        if self._arrays is None:
+            return _take_by_torch(self.blocks, ids, rows, nonzeros, index)
+        chosen, kind = ids.numpy(), np.int32 if index is torch.int32 else np.int64
+        starts, origin = np.empty((2, chosen.size + 1), np.int64), np.empty((2, rows), np.int64)
+        copy, rowptr, col, value = _compiled(_copy_blocks), *self._arrays[:3]
+        new = np.empty(rows + 1, kind), np.empty(nonzeros, kind), np.empty(nonzeros, value.dtype)
+        copy(self.starts, chosen, rowptr, col, value, False, starts, origin, *new)
+        out_rowptr, out_col, out_value = map(torch.from_numpy, new)
+        if self.blocks.value.dtype == torch.bfloat16:
+            out_value = out_value.view(torch.bfloat16)
+        transposed = None
+        if self.blocks.transposed is not None:
+            new = np.empty(rows + 1, kind), np.empty(nonzeros, kind), np.empty(nonzeros, kind)
+            copy(self.starts, chosen, *self._arrays[3:], True, starts, origin, *new)
+            transposed = (torch.from_numpy(new[0]), torch.from_numpy(new[1]), torch.from_numpy(new[2]))
+        blocks = Blocks(torch.from_numpy(starts), out_rowptr, out_col, out_value, transposed)
+        return Taken(blocks, torch.from_numpy(origin[0]), torch.from_numpy(origin[1]))
+
+
+# --------------------------------------------------------------------------------------------------------- processor
+
+
+def _bits(value: Tensor) -> Array:
+    """Return the numbers as numpy has them; what has no such type there is only copied, so its bits will do."""
+    return value.view(torch.int16).numpy() if value.dtype == torch.bfloat16 else value.numpy()
+
+
+@functools.cache
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    try:
+        from armagnn.kernels.compiled import compiled  # numba takes half a second to import
+    except ModuleNotFoundError:
+        return function
+    return compiled()(function)  # type: ignore[no-any-return]
+
+
+def _measure(source: Array, ids: Array) -> tuple[int, int]:
+    rows, nonzeros = 0, 0
+    for b in range(ids.size):
+        g = ids[b]
+        if g < 0 or g >= source.shape[1] - 1:
+            return -1, g
+        rows += source[0, g + 1] - source[0, g]
+        nonzeros += source[1, g + 1] - source[1, g]
+    return rows, nonzeros
+
+
+def _copy_blocks(
+    source: Array, ids: Array, rowptr: Array, col: Array, extra: Array, moves: bool,
+    starts: Array, origin: Array, out_rowptr: Array, out_col: Array, out_extra: Array,
+) -> None:  # fmt: skip
+    # What goes with the nonzeros is their value, or (it moves) their position in the transpose.
+    row, nonzero = 0, 0
+    for b in range(ids.size):
+        starts[0, b], starts[1, b] = row, nonzero
+        g = ids[b]
+        down, along = row - source[0, g], nonzero - source[1, g]
+        for i in range(source[0, g], source[0, g + 1]):
+            origin[0, row], origin[1, row] = i, b
+            out_rowptr[row] = rowptr[i] + along
+            row += 1
+        for j in range(source[1, g], source[1, g + 1]):
+            out_col[nonzero] = col[j] + down
+            if moves:
+                out_extra[nonzero] = extra[j] + along
+            else:
+                out_extra[nonzero] = extra[j]
+            nonzero += 1
+    starts[0, ids.size], starts[1, ids.size] = row, nonzero
+    out_rowptr[row] = nonzero
+
+
+# ------------------------------------------------------------------------------------------------------- plain torch
+
+
+def _take_by_torch(blocks: Blocks, ids: Tensor, rows: int, nonzeros: int, index: torch.dtype) -> Taken:
+    first = blocks.starts.index_select(1, ids)
+    sizes = blocks.starts.index_select(1, ids + 1) - first
+    starts = torch.nn.functional.pad(sizes.cumsum(1), (1, 0))
+    shift = starts[:, :-1] - first  # by how much rows and nonzeros of a block move
+    count = torch.arange(ids.shape[0], device=ids.device)
+    block = torch.repeat_interleave(count, sizes[0], output_size=rows)
+    down, along = shift.index_select(1, block)
+    origin = torch.arange(rows, device=ids.device) - down
+    owner = torch.repeat_interleave(count, sizes[1], output_size=nonzeros)
+    col_down, nonzero_along = shift.index_select(1, owner)
+    entries = torch.arange(nonzeros, device=ids.device) - nonzero_along
+
+    def pointer(rowptr: Tensor) -> Tensor:
+        return torch.cat([rowptr.index_select(0, origin) + along, starts[1, -1:]]).to(index)
+
+    def columns(col: Tensor) -> Tensor:
+        return torch.add(col.index_select(0, entries), col_down).to(index)
+
+    transposed = None
+    if blocks.transposed is not None:
+        t_rowptr, t_col, perm = blocks.transposed
+        moved = (perm.index_select(0, entries) + nonzero_along).to(index)
+        transposed = (pointer(t_rowptr), columns(t_col), moved)
+    value = blocks.value.index_select(0, entries)
+    return Taken(Blocks(starts, pointer(blocks.rowptr), columns(blocks.col), value, transposed), origin, block)

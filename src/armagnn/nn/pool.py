@@ -1,0 +1,123 @@
+"""Pooling: from the features of nodes to one vector for each graph of a batch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from armagnn.errors import DeviceError, DTypeError, GraphError, ShapeError
+from armagnn.nn.checks import check_size
+from armagnn.operators import CSR, checks
+from armagnn.operators.batches import GraphBatch
+
+
+class SumPool(nn.Module):
+    r"""The sum of the features of each graph's nodes,
+
+    .. math::
+        z_b = \sum_{i \in \mathcal{V}_b} x_i,
+
+    as a product :math:`S X` with the rectangular 0/1 matrix whose rows are the graphs: differentiable (twice), the same
+    bits every time and on any number of threads, and one product for all leading axes and all trials of a vmap. A graph
+    without nodes has the sum zero.
+
+    Shapes:
+        - ``x``: (..., n, F), the nodes of all graphs of the batch.
+        - ``batch``: a `GraphBatch`; or its ``ptr``, integers of shape (B + 1), whose values are then read and checked,
+          for which a GPU must be waited for.
+        - output: (..., B, F).
+
+    Example:
+        >>> import torch
+        >>> SumPool()(torch.tensor([[1.], [2.], [3.]]), torch.tensor([0, 2, 3]))
+        tensor([[3.],
+                [3.]])
+    """
+
+    def forward(self, x: Tensor, batch: GraphBatch | Tensor) -> Tensor:
+        """Return one row for each graph."""
+        checks.floating("x", x.dtype)
+        if x.dim() < 2:
+            raise ShapeError(f"x must have shape (..., n, F), one row per node, got {tuple(x.shape)}.")
+        ptr, graph = _checked(batch, x)
+        return self._matrix(ptr, graph, x) @ x
+
+    def _matrix(self, ptr: Tensor, graph: Tensor, x: Tensor) -> CSR:
+        nodes = graph.shape[0]
+        index = torch.int32 if nodes < 2**31 - 1 else torch.int64
+        count = torch.arange(nodes + 1, dtype=index, device=x.device)
+        value = self._weights(ptr, graph, x.dtype)
+        # of the transpose, too, everything is known: node i has one entry, the i-th, in the column of its graph
+        transposed = (count, graph.to(index), count[:-1])
+        return CSR(ptr.to(index), count[:-1], value, (ptr.shape[0] - 1, nodes), transposed=transposed)
+
+    def _weights(self, ptr: Tensor, graph: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return with which weight each node enters the sum of its graph, shape (n)."""
+        return torch.ones(graph.shape[0], dtype=dtype, device=graph.device)
+
+
+class AvgPool(SumPool):
+    r"""The average of the features of each graph's nodes,
+
+    .. math::
+        z_b = \frac{1}{|\mathcal{V}_b|} \sum_{i \in \mathcal{V}_b} x_i
+        \qquad\text{or}\qquad
+        z_b = \frac{1}{S} \sum_{i \in \mathcal{V}_b} x_i .
+
+    The first is the plain mean over a graph's own nodes, which hides its size. The second, with S ``slots``, is the
+    average over a zero-padded batch in which every graph has S places: a small graph has a small average. The published
+    numbers for QM9 need the second, with S = 9, the most heavy atoms of a molecule. A graph without nodes has the
+    average zero. See `SumPool` for shapes and properties.
+
+    Args:
+        slots: S, at least the nodes of the largest graph; None for the plain mean.
+
+    Example:
+        >>> import torch
+        >>> x, ptr = torch.tensor([[1.], [2.], [3.]]), torch.tensor([0, 2, 3])
+        >>> AvgPool()(x, ptr).squeeze()
+        tensor([1.5000, 3.0000])
+        >>> AvgPool(slots=2)(x, ptr).squeeze()
+        tensor([1.5000, 1.5000])
+    """
+
+    def __init__(self, slots: int | None = None) -> None:
+        super().__init__()
+        if slots is not None:
+            check_size("slots", slots, " (or None for the plain mean)")
+        self.slots = slots
+
+    def _weights(self, ptr: Tensor, graph: Tensor, dtype: torch.dtype) -> Tensor:
+        if self.slots is not None:
+            return torch.full(graph.shape, 1.0 / self.slots, dtype=dtype, device=graph.device)
+        return ptr.diff().to(dtype).reciprocal().index_select(0, graph)  # a graph without nodes has no entry at all
+
+    def extra_repr(self) -> str:
+        """Show the slots, if there are any."""
+        return "" if self.slots is None else f"slots={self.slots}"
+
+
+def _checked(batch: GraphBatch | Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return where the graphs start and the graph of each node, both fitting x."""
+    nodes = x.shape[-2]
+    if isinstance(batch, GraphBatch):
+        ptr, graph = batch.ptr, batch.graph
+        if graph.shape[0] != nodes:
+            raise ShapeError(f"x has {nodes} nodes, but the batch has {graph.shape[0]}.")
+        if ptr.device != x.device:
+            raise DeviceError(f"x is on {x.device} and the batch on {ptr.device}: move one with .to(device).")
+        return ptr, graph
+    if not isinstance(batch, Tensor) or batch.dtype not in checks.INTEGERS:
+        raise DTypeError("batch must be a GraphBatch or its ptr, an integer torch.Tensor of shape (B + 1,).")
+    if batch.dim() != 1 or batch.shape[0] < 2:
+        raise ShapeError(f"ptr must have shape (B + 1,) for at least one graph, got {tuple(batch.shape)}.")
+    if batch.device != x.device:
+        raise DeviceError(f"x is on {x.device} and ptr on {batch.device}: move one with .to(device).")
+    ptr = batch.long()
+    sizes = ptr.diff()
+    if not torch.compiler.is_compiling():
+        first, last, least = torch.stack([ptr[0], ptr[-1], sizes.min()]).tolist()
+        if first != 0 or last != nodes or least < 0:
+            raise GraphError(f"ptr must rise from 0 to the {nodes} nodes of x, got {first} to {last}.")
+    count = torch.arange(ptr.shape[0] - 1, device=x.device)
+    return ptr, torch.repeat_interleave(count, sizes, output_size=nodes)

@@ -1,0 +1,250 @@
+"""Batches of small graphs: block-diagonal operators, cut out of one operator that holds them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError
+from armagnn.kernels.random import MASK, philox
+from armagnn.kernels.slicing import Blocks, Slicer
+from armagnn.operators import checks
+from armagnn.operators.csr import normal_mode
+from armagnn.operators.graph import GraphOperator
+
+SHUFFLE: Final = 200
+"""Purpose of the numbers that shuffle the graphs of an epoch; see `armagnn.kernels.random`."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class GraphBatch:
+    """B graphs side by side, n nodes together, as one operator.
+
+    Attributes:
+        op: the block-diagonal operator, (n, n).
+        ptr: (B + 1,) int64; graph b of the batch has the nodes ``ptr[b] .. ptr[b + 1] - 1`` of the batch.
+        nodes: (n,) int64, the id that each node has among all: ``x[nodes]`` are the features of the batch.
+        graph: (n,) int64, the graph 0 .. B-1 of each node.
+        ids: (B,) int64, the id that each graph has among all: ``y[ids]`` are its labels.
+
+    Example:
+        >>> import torch
+        >>> two = GraphOperator.from_edge_index(torch.tensor([[0, 1, 3, 4], [1, 0, 4, 3]]))
+        >>> batch = GraphBatches(two, torch.tensor([0, 3, 5])).take([1, 1])
+        >>> batch.nodes, batch.graph
+        (tensor([3, 4, 3, 4]), tensor([0, 0, 1, 1]))
+    """
+
+    op: GraphOperator
+    ptr: Tensor
+    nodes: Tensor
+    graph: Tensor
+    ids: Tensor
+
+    @property
+    def num_graphs(self) -> int:
+        """B."""
+        return self.ids.shape[0]
+
+    @property
+    def num_nodes(self) -> int:
+        """The number of nodes n of all graphs of the batch."""
+        return self.nodes.shape[0]
+
+    def __repr__(self) -> str:
+        return f"GraphBatch(graphs={self.num_graphs}, {self.op!r})"
+
+
+class GraphBatches:
+    r"""All graphs of a dataset as one block-diagonal operator :math:`\mathrm{diag}(L_1, \dots, L_G)`, and any batch
+    :math:`\mathrm{diag}(L_{i_1}, \dots, L_{i_B})` of them.
+
+    The operator is built, checked and normalised once. A batch is cut out of it: no loop over graphs, nothing sorted,
+    checked or normalised again, and to the last bit what ``GraphOperator.block_diagonal`` makes of the single
+    operators. A batch is built where the operator lives; on a GPU nothing waits for the device as long as the ids are
+    on the host. A symmetric operator has symmetric batches. Graphs without edges are allowed, and without nodes too.
+
+    Args:
+        op: the operator of all graphs, node ids one after the other; no entry may join two graphs.
+        ptr: where the nodes of each graph start, integers of shape (G + 1), on any device.
+
+    Example:
+        >>> import torch
+        >>> edge_index = torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]])  # a path of three nodes and one of two
+        >>> graphs = GraphBatches(GraphOperator.from_edge_index(edge_index), torch.tensor([0, 3, 5]))
+        >>> graphs
+        GraphBatches(2 graphs, GraphOperator('arma', 5 nodes, nnz=6, float32, symmetric))
+        >>> batch = graphs.take([1, 0, 1])
+        >>> batch
+        GraphBatch(graphs=3, GraphOperator('arma', 7 nodes, nnz=8, float32, symmetric))
+        >>> x = torch.arange(5.).unsqueeze(1)
+        >>> (batch.op @ x[batch.nodes]).squeeze()
+        tensor([4.0000, 3.0000, 0.7071, 1.4142, 0.7071, 4.0000, 3.0000])
+    """
+
+    op: GraphOperator
+    ptr: Tensor
+
+    def __init__(self, op: GraphOperator, ptr: Tensor) -> None:
+        if not isinstance(op, GraphOperator):
+            raise DTypeError(f"op must be a GraphOperator of all graphs together, got {type(op).__name__}.")
+        self.op, self.ptr = op, _checked_pointer(ptr, op)
+        with normal_mode():
+            starts = torch.stack([self.ptr, op.rowptr.index_select(0, self.ptr).long()])
+            _check_blocks(op, self.ptr)
+            plain = op.symmetric and not op.value.requires_grad
+            blocks = Blocks(starts, op.rowptr, op.col, op.value, None if plain else op._structure())
+            self._slicer = Slicer(blocks)
+
+    @property
+    def num_graphs(self) -> int:
+        """G."""
+        return self.ptr.shape[0] - 1
+
+    @property
+    def device(self) -> torch.device:
+        """Where the batches are built."""
+        return self.op.device
+
+    def to(self, *args: Any, **kwargs: Any) -> GraphBatches:
+        """Move to a device and/or convert the values, as ``Tensor.to``."""
+        op = self.op.to(*args, **kwargs)
+        return self if op is self.op else GraphBatches(op, self.ptr)
+
+    def take(self, ids: Tensor | Sequence[int]) -> GraphBatch:
+        """Return the batch of the graphs ``ids`` (shape (B), at least one), in their order; an id may come twice.
+
+        Ids on a GPU cost a wait for the device, which must tell how large the batch is; ids on the host do not.
+        """
+        ids = _checked_ids(ids)
+        return self._take(ids.to(self.device, non_blocking=True), *self._measure(ids))
+
+    def epoch(self, plan: Sequence[Tensor]) -> Iterator[GraphBatch]:
+        """Return the batches of a plan (see `batches_of`) one by one.
+
+        The ids are checked, measured and brought to the device once, before the first batch; each batch is built when
+        it is asked for. On a GPU that only queues work, so batches are ready ahead of the layers that use them.
+
+        Example:
+            >>> import torch
+            >>> two = GraphOperator.from_edge_index(torch.tensor([[0, 1, 3, 4], [1, 0, 4, 3]]))
+            >>> graphs = GraphBatches(two, torch.tensor([0, 3, 5]))
+            >>> [batch.num_nodes for batch in graphs.epoch(batches_of(torch.arange(2), size=1, seed=0, epoch=0))]
+            [2, 3]
+        """
+        parts = [_checked_ids(part).cpu() for part in plan]
+        if not parts:
+            return
+        ids = torch.cat(parts)
+        self._measure(ids)  # the first wrong id is found before the first batch
+        for part, moved in zip(parts, torch.split(ids.to(self.device), [len(part) for part in parts]), strict=True):
+            yield self._take(moved, *self._measure(part))
+
+    def _measure(self, ids: Tensor) -> tuple[int, int]:
+        """Return the nodes and nonzeros of the batch."""
+        try:
+            return self._slicer.measure(ids.numpy(force=True))
+        except IndexError as error:
+            raise GraphError(f"ids names graph {error}, but the graphs run from 0 to {self.num_graphs - 1}.") from None
+
+    def _take(self, ids: Tensor, rows: int, nonzeros: int) -> GraphBatch:
+        op = self.op
+        index = torch.int32 if max(rows, nonzeros) < 2**31 else torch.int64
+        with normal_mode():
+            (starts, rowptr, col, value, transposed), nodes, graph = self._slicer.take(ids, rows, nonzeros, index)
+        batch = GraphOperator(
+            rowptr, col, value, (rows, rows), kind=op.kind, transposed=transposed, symmetric=op.symmetric
+        )
+        return GraphBatch(batch, starts[0], nodes, graph, ids)
+
+    def __len__(self) -> int:
+        return self.num_graphs
+
+    def __repr__(self) -> str:
+        return f"GraphBatches({self.num_graphs} graphs, {self.op!r})"
+
+
+def batches_of(ids: Tensor, size: int, seed: int, epoch: int) -> tuple[Tensor, ...]:
+    """Return ``ids`` (shape (G)) shuffled and cut into batches of ``size``; the last one may be smaller.
+
+    The order is a function of the seed, the epoch and G alone (the counter-based generator of `armagnn.kernels.random`,
+    a stable sort of 62 bits), so it is the same on every device, after a resume, and for all trials that share it.
+
+    Example:
+        >>> import torch
+        >>> batches_of(torch.arange(10, 15), size=2, seed=0, epoch=3)
+        (tensor([10, 14]), tensor([11, 12]), tensor([13]))
+    """
+    ids = _checked_ids(ids)
+    for name, number, least, most in (
+        ("size", size, 1, 2**62),
+        ("seed", seed, -(2**63), 2**63),
+        ("epoch", epoch, 0, MASK),
+    ):
+        if isinstance(number, bool) or not isinstance(number, int) or not least <= number < most:
+            raise ParameterError(f"{name} must be an integer of at least {least}, got {number!r}.")
+    # two numbers of `bits` for each graph, but each block of four is computed once
+    block = torch.arange((len(ids) + 1) // 2, device=ids.device)
+    zero = torch.zeros_like(block)
+    key = (zero + (seed & MASK), zero + (seed >> 32 & MASK))
+    words = torch.stack(philox((block, zero, zero + epoch, zero + SHUFFLE), key), dim=-1).view(-1, 2) >> 1
+    order = (words[: len(ids), 0] << 31 | words[: len(ids), 1]).argsort(stable=True)
+    return torch.split(ids.index_select(0, order), size)
+
+
+# ------------------------------------------------------------------------------------------------------------- checks
+
+
+def _checked_ids(ids: Tensor | Sequence[int]) -> Tensor:
+    """Return the ids as int64, side by side in memory; their range is checked where the sizes are looked up."""
+    if not isinstance(ids, Tensor):
+        try:
+            ids = torch.as_tensor(ids)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise DTypeError(f"ids must be a torch.Tensor or a list of integers, got {ids!r}.") from error
+        ids = ids.long() if ids.numel() == 0 else ids
+    if ids.dtype not in checks.INTEGERS:
+        hint = "mask.nonzero().squeeze(1)" if ids.dtype == torch.bool else "ids.long()"
+        raise DTypeError(f"ids must hold integers, the graphs of the batch, got {ids.dtype}: use {hint}.")
+    if ids.dim() != 1:
+        raise ShapeError(f"ids must have shape (B,), one id per graph, got {tuple(ids.shape)}.")
+    if ids.shape[0] == 0:
+        raise GraphError("ids is empty: a batch needs at least one graph.")
+    return ids.long().contiguous()
+
+
+def _checked_pointer(ptr: Tensor, op: GraphOperator) -> Tensor:
+    if not isinstance(ptr, Tensor):
+        raise DTypeError(f"ptr must be a torch.Tensor of shape (G + 1,), got {type(ptr).__name__}.")
+    if ptr.dtype not in checks.INTEGERS:
+        raise DTypeError(f"ptr must hold integers, got {ptr.dtype}: use ptr.long().")
+    if ptr.dim() != 1 or ptr.shape[0] < 2:
+        raise ShapeError(f"ptr must have shape (G + 1,) for at least one graph, got {tuple(ptr.shape)}.")
+    ptr = ptr.long().contiguous()
+    first, last, step = torch.stack([ptr[0], ptr[-1], ptr.diff().min()]).tolist()
+    if first != 0 or last != op.num_nodes or step < 0:
+        raise GraphError(
+            f"ptr must rise from 0 to the {op.num_nodes} nodes of op; it starts at {first}, ends at {last}"
+            + (" and falls in between." if step < 0 else ".")
+        )
+    return ptr.to(op.device)
+
+
+def _check_blocks(op: GraphOperator, ptr: Tensor) -> None:
+    """Raise if an entry joins two graphs: a slice would name nodes that are not in it."""
+    graph = torch.repeat_interleave(torch.arange(len(ptr) - 1, device=ptr.device), ptr.diff(), output_size=op.num_nodes)
+    row = torch.repeat_interleave(graph, op.rowptr.long().diff(), output_size=op.nnz)
+    crossing = row != graph.index_select(0, op.col)
+    if bool(crossing.any()):
+        j = int(crossing.nonzero()[0])
+        pair = int(row[j]), int(graph[op.col[j]])
+        raise GraphError(
+            f"an edge of op joins graphs {min(pair)} and {max(pair)}: op must be block-diagonal along ptr."
+        )
+
+
+__all__ = ["GraphBatch", "GraphBatches", "batches_of"]

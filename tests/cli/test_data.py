@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from armagnn.cli import app
-from armagnn.data import CATALOGUE, load
+from armagnn.data import CATALOGUE, load, load_graphs
 from armagnn.data.catalogue import load_any
 
 CORA = Path(load_any.__code__.co_filename).with_name("embedded") / "cora.npz"
@@ -60,6 +60,23 @@ def test_info_of_graphs(folder: Path) -> None:
         assert text in out
 
 
+def test_make_bench_hard(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "new" / "mine.npz"
+    code, out, err = run("make", "bench-hard", "--seed", "5", "--small", "--out", str(file))
+    assert code == 0, err
+    assert "100/100/100" in out
+    data = load_graphs(file)
+    assert data.sha256 in out
+    assert (data.num_graphs, data.num_classes) == (300, 3)
+    assert run("add", str(file), "--name", "bench-5")[0] == 0
+    assert load_graphs("bench-5").num_graphs == 300
+    again = tmp_path / "again.npz"
+    run("make", "bench-hard", "--seed", "5", "--small", "--out", str(again))
+    assert again.read_bytes() == file.read_bytes()
+    code, _, err = run("make", "bench-hard", "--small", "--out", str(file))
+    assert (code, "is there already" in err) == (2, True)
+
+
 def test_verify_says_ok_missing_and_corrupt(folder: Path) -> None:
     code, out, _ = run("verify")
     assert code == 0
@@ -100,6 +117,9 @@ def test_fetch_of_what_is_here(folder: Path) -> None:
         (["info", "ppi"], "armagnn data fetch ppi"),
         (["add", "nowhere.npz"], "cannot be read"),
         (["fetch", "bench-hard"], "Put bench_hard_regenerated.npz into"),
+        (["make", "bench-hard", "--out", "mine.txt"], "is written as an .npz file"),
+        (["make", "bench-hard", "--seed", "-1", "--out", "mine.npz"], "seed must be an integer"),
+        (["info", "qm9"], "armagnn data fetch qm9"),
     ],
 )
 def test_refusals_are_one_clear_line(arguments: list[str], said: str, folder: Path) -> None:

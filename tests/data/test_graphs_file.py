@@ -60,7 +60,7 @@ def test_the_wrong_loader_names_the_right_one() -> None:
     with pytest.raises(DataError, match="use load"):
         load_graphs("cora")
     with pytest.raises(DataError, match="no loader yet"):
-        load("qm9")
+        load("mnist")
 
 
 Change = Callable[[Arrays], object]

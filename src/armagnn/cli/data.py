@@ -11,10 +11,17 @@ from rich.table import Table
 from rich.text import Text
 
 from armagnn import data as room
+from armagnn.data.arrays import pack_arrays
+from armagnn.data.atomic import write_whole
 from armagnn.data.catalogue import find_entry
+from armagnn.data.counts import Statistics
+from armagnn.data.graphs_file import parse_graphs_file
 from armagnn.data.store import find, locate
+from armagnn.errors import DataError
 
-app = typer.Typer(no_args_is_help=True, help="The datasets: list, info, verify, add, fetch.")
+app = typer.Typer(no_args_is_help=True, help="The datasets: list, info, verify, add, fetch, make.")
+make = typer.Typer(no_args_is_help=True, help="Draw a dataset anew: bench-hard.")
+app.add_typer(make, name="make")
 
 COLOURS = {"ok": "green", "missing": "dim", "corrupt": "red"}
 PLAIN_WIDTH = 200  # where no terminal sets a width, nothing is cut or wrapped
@@ -28,6 +35,13 @@ def _console() -> Console:
 def _table(console: Console, *columns: str, title: str | None = None) -> Table:
     plain: dict[str, Any] = {} if console.is_terminal else {"box": None, "title_justify": "left", "pad_edge": False}
     return Table(*columns, title=title, **plain)
+
+
+def _show(console: Console, found: Statistics, title: str) -> None:
+    table = _table(console, "statistic", "file", title=title)
+    for key, value in found.items():
+        table.add_row(key, str(value))
+    console.print(table)
 
 
 @app.command("list")
@@ -94,10 +108,7 @@ def add(
     """Check your own file and add it to the catalogue, to be loaded by name."""
     name, found = room.add(file, name)
     console = _console()
-    table = _table(console, "statistic", "file", title=name)
-    for key, value in found.items():
-        table.add_row(key, str(value))
-    console.print(table)
+    _show(console, found, name)
     place = locate(find_entry(name), name)
     console.print(Text(f"{name} is in {place.source}, SHA-256 {place.accepted[0]}"), soft_wrap=True)
 
@@ -108,3 +119,24 @@ def fetch(
 ) -> None:
     """Get a dataset's originals over the network and convert them. What is here already is left as it is."""
     _console().print(Text(f"{name}: {room.fetch(name)}"), soft_wrap=True)
+
+
+@make.command("bench-hard")
+def make_bench_hard(
+    out: Annotated[Path, typer.Option(help="The .npz file to write; one that is there is left as it is.")],
+    seed: Annotated[int, typer.Option(help="The same seed draws the same graphs everywhere.")] = 0,
+    small: Annotated[
+        bool, typer.Option("--small", help="100 graphs a class of 40 to 80 nodes, not 600 of 100 to 200.")
+    ] = False,
+) -> None:
+    """Draw a Bench-hard set by the published recipe and show its statistics."""
+    if out.suffix != ".npz":
+        raise DataError(f"{out}: is written as an .npz file; give it such a name.")
+    if out.exists():
+        raise DataError(f"{out}: is there already; remove it or choose another name.")
+    content = pack_arrays(room.make_bench_hard(seed, small=small))
+    data = parse_graphs_file(content, name=out.stem, source=str(out))
+    write_whole(out, content)
+    console = _console()
+    _show(console, room.statistics(data, paths=False), f"Bench-hard, seed {seed}{', small' if small else ''}")
+    console.print(Text(f"{out}: SHA-256 {data.sha256}"), soft_wrap=True)

@@ -1,28 +1,42 @@
 """The catalogue: graphs with features, labels and splits, from checked, pickle-free files."""
 
+from armagnn.data.bench_hard import make_bench_hard
 from armagnn.data.catalogue import all_entries, load, load_graphs
 from armagnn.data.counts import statistics, statistics_of
 from armagnn.data.dataset import NodeDataset
 from armagnn.data.entries import CATALOGUE, Entry
+from armagnn.data.features import NodeFeatures, Scaler, clustering, node_features, nodes_of
 from armagnn.data.fetching import fetch
+from armagnn.data.folds import Fold, folds, own_split
 from armagnn.data.graphs import GraphsDataset
 from armagnn.data.graphs_file import read_graphs_file
 from armagnn.data.integrity import verify
 from armagnn.data.node_file import read_node_file
+from armagnn.data.tu_folder import read_tu_folder
 from armagnn.data.user import add
 
 __all__ = [
     "CATALOGUE",
     "Entry",
+    "Fold",
     "GraphsDataset",
     "NodeDataset",
+    "NodeFeatures",
+    "Scaler",
     "add",
     "all_entries",
+    "clustering",
     "fetch",
+    "folds",
     "load",
     "load_graphs",
+    "make_bench_hard",
+    "node_features",
+    "nodes_of",
+    "own_split",
     "read_graphs_file",
     "read_node_file",
+    "read_tu_folder",
     "statistics",
     "statistics_of",
     "verify",

@@ -10,8 +10,10 @@ from armagnn.data.graphs import GraphsDataset
 from armagnn.data.graphs_file import parse_graphs_file, read_graphs_file
 from armagnn.data.multilabel_file import parse_multilabel_file
 from armagnn.data.node_file import parse_node_file, read_node_file
+from armagnn.data.qm9 import parse_qm9
 from armagnn.data.registry import read_registry
 from armagnn.data.store import folders, locate
+from armagnn.data.tu_folder import read_tu_folder
 from armagnn.errors import DataError, ParameterError, UnknownNameError
 
 SPLITS = ("public", "random")
@@ -67,7 +69,10 @@ def load(name: str | os.PathLike[str], *, split: str = "public", seed: int | Non
 
 
 def load_graphs(name: str | os.PathLike[str]) -> GraphsDataset:
-    """Load a set of graphs by its name in the catalogue (MUTAG travels inside the package), or from your ``.npz`` file.
+    """Load a set of graphs by its name in the catalogue, from your ``.npz`` file, or from your folder in TU's format.
+
+    MUTAG travels inside the package; the files of the others are looked for as :func:`load` does. A folder is one that
+    is there under a name that the catalogue does not have: see :func:`read_tu_folder`.
 
     Example:
         >>> from armagnn.data import load_graphs
@@ -75,7 +80,12 @@ def load_graphs(name: str | os.PathLike[str]) -> GraphsDataset:
         188
     """
     name = os.fspath(name)
-    data = read_graphs_file(name) if name.endswith(".npz") else load_any(name)
+    if name.endswith(".npz"):
+        data: NodeDataset | GraphsDataset = read_graphs_file(name)
+    elif os.path.isdir(name) and name not in all_entries():
+        data = read_tu_folder(name)
+    else:
+        data = load_any(name)
     if not isinstance(data, GraphsDataset):
         raise DataError(f"{name!r} has labelled nodes, it is not a set of graphs: use load({name!r}).")
     return data
@@ -84,10 +94,22 @@ def load_graphs(name: str | os.PathLike[str]) -> GraphsDataset:
 def load_any(name: str) -> NodeDataset | GraphsDataset:
     """Load a dataset of the catalogue as whatever it is."""
     entry = find_entry(name)
+    if entry.kind == "molecules":
+        return load_molecules(entry, name)
     if entry.kind not in ("nodes", "multilabel", "graphs"):
         raise DataError(f"{name!r} holds {entry.kind}, for which there is no loader yet; its file is {entry.file!r}.")
     place = locate(entry, name)
     return parse(entry, place.content(), name=name, source=place.source)
+
+
+def load_molecules(entry: Entry, name: str) -> GraphsDataset:
+    """Load QM9 from its two files."""
+    (graphs_file,) = entry.also
+    table, graphs = locate(entry, name), locate(entry, name, graphs_file)
+    return parse_qm9(
+        table.content(), graphs.content(),
+        name=name, source=table.source, graphs_source=graphs.source, provenance=entry.title,
+    )  # fmt: skip
 
 
 def parse(entry: Entry, content: bytes, *, name: str, source: str) -> NodeDataset | GraphsDataset:

@@ -25,7 +25,7 @@ def integers(arrays: Arrays, name: str, source: str, ndim: int = 1) -> NDArray[n
     return array.astype(np.int64)
 
 
-def reals(arrays: Arrays, name: str, source: str) -> NDArray[np.float32]:
+def reals(arrays: Arrays, name: str, source: str, what: str = "features") -> NDArray[np.float32]:
     """Return an array of finite reals as float32."""
     array = arrays[name]
     if array.dtype.kind not in "fiu":
@@ -33,7 +33,7 @@ def reals(arrays: Arrays, name: str, source: str) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused as such
         array = array.astype(np.float32)
     if not np.isfinite(array).all():
-        raise DataError(f"{source}: {name} has NaN or infinite features. Replace or remove them.")
+        raise DataError(f"{source}: {name} has NaN or infinite {what}. Replace or remove them.")
     return array
 
 

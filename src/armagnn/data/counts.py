@@ -12,10 +12,9 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from armagnn.data.arrays import read_arrays
-from armagnn.data.catalogue import find_entry, parse
+from armagnn.data.catalogue import find_entry, load_molecules, parse
 from armagnn.data.checks import NO_LABEL
 from armagnn.data.dataset import SPLITS, NodeDataset
-from armagnn.data.entries import Entry
 from armagnn.data.graphs import GraphsDataset
 from armagnn.data.paths import path_lengths
 from armagnn.data.store import locate
@@ -50,7 +49,7 @@ def statistics_of(name: str, *, paths: bool = True) -> Statistics:
     if entry.kind == "documents":
         return _of_documents(content, place.source)
     if entry.kind == "molecules":
-        return _of_molecules(entry, name)
+        return _of_molecules(load_molecules(entry, name), paths=paths)
     return statistics(parse(entry, content, name=name, source=place.source), paths=paths)
 
 
@@ -88,10 +87,17 @@ def _of_nodes(data: NodeDataset) -> Statistics:
 
 def _of_graphs(data: GraphsDataset) -> Statistics:
     edges = _edges(data.edge_index, data.num_nodes)
-    found: Statistics = {
-        "graphs": data.num_graphs,
-        "classes": data.num_classes,
-        "graphs a class": "/".join(map(str, torch.bincount(data.y).tolist())),
+    found: Statistics = {"graphs": data.num_graphs}
+    if data.regression:
+        mean, deviation = data.y.double().mean(0).tolist(), data.y.double().std(0, correction=0).tolist()
+        found["targets"] = data.num_outputs
+        for t, name in enumerate(data.targets):
+            found[f"{name}, mean ± deviation"] = f"{mean[t]:.5g} ± {deviation[t]:.5g}"
+    else:
+        known = data.y[data.y != NO_LABEL]
+        found["classes"] = data.num_classes
+        found["graphs a class"] = "/".join(map(str, torch.bincount(known, minlength=data.num_classes).tolist()))
+    found |= {
         "nodes, average": round(data.num_nodes / data.num_graphs, 2),
         "edges, each once, average": round(int(edges["edges, each once"]) / data.num_graphs, 2),
         "edges, directed, average": round(int(edges["edges, directed"]) / data.num_graphs, 2),
@@ -132,15 +138,23 @@ def _of_documents(content: bytes, source: str) -> Statistics:
     }
 
 
-def _of_molecules(entry: Entry, name: str) -> Statistics:
-    (file,) = entry.also
-    place = locate(entry, name, file)
-    arrays = read_arrays(place.content(), ("n_nodes", "n_bonds", "node_Z"), place.source, what="molecules")
-    nodes, bonds = (arrays[key].astype(np.int64) for key in ("n_nodes", "n_bonds"))
+def _of_molecules(data: GraphsDataset, *, paths: bool) -> Statistics:
+    """Count atoms and bonds as the paper's table of QM9 does."""
+    found = statistics(data, paths=paths)
+    both = data.edge_index.shape[1]
+    elements = 0 if data.node_labels is None else int(torch.unique(data.node_labels).numel())
+    kinds = 0 if data.edge_labels is None else int(torch.unique(data.edge_labels).numel())
     return {
-        "molecules": int(nodes.size),
-        "nodes, average": round(float(nodes.mean()), 2),
-        "bonds, average": round(float(bonds.mean()), 2),
-        "2 × bonds + nodes, average": round(float((2 * bonds + nodes).mean()), 2),
-        "elements": int(np.unique(arrays["node_Z"]).size),
-    }
+        "molecules": data.num_graphs,
+        "nodes, average": found.pop("nodes, average"),
+        "bonds, average": round(both / 2 / data.num_graphs, 2),
+        "2 × bonds + nodes, average": round((both + data.num_nodes) / data.num_graphs, 2),
+        "node attributes": f"1 (the element, {elements} values)",
+        "elements": elements,
+        "kinds of bonds": kinds,
+    } | {key: value for key, value in found.items() if key not in _SAID_OTHERWISE}
+
+
+_SAID_OTHERWISE: Final = (
+    "graphs", "edges, each once, average", "edges, directed, average", "node attributes", "node labels", "edge labels",
+)  # fmt: skip

@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 
+from armagnn.errors import ParameterError
+
+FEATURE_KINDS: Final = ("degree", "clustering", "labels", "attributes")
+"""What :func:`armagnn.data.node_features` can make of a set of graphs."""
+
 
 @dataclass(frozen=True, eq=False)
 class GraphsDataset:
-    """G graphs side by side, with one label each: what graph classification needs.
+    """G graphs side by side, with one label or T real targets each: graph classification and graph regression.
 
     Attributes:
         name: the name it was loaded by (or the path of its file).
         edge_index: (2, E) int64, both directions of every edge, ids of nodes counted over all graphs.
         ptr: (G + 1,) int64; graph g has the nodes ``ptr[g] .. ptr[g + 1] - 1``.
-        y: (G,) int64 labels 0 .. C-1.
-        num_classes: C.
-        sha256: checksum of the file; two datasets with one checksum are the same.
+        y: (G,) int64 labels 0 .. C-1 (-1 where new graphs have none yet); or (G, T) float32 targets of a regression.
+        num_classes: C; 0 for a regression.
+        sha256: checksum of the file (and of what :meth:`select` took); two datasets with one checksum are the same.
         node_labels: (N,) int64, the raw label of each node, where there are such.
         node_attr: (N, F) float32, the raw attributes of each node, where there are such.
         edge_labels: (E,) int64, the raw label of each directed edge, where there are such.
         split: (G,) int64, 0 train, 1 validation, 2 test, where the file has a split.
         provenance: what to call the data in results.
+        targets: the T names of the targets of a regression.
+        class_values: the raw label of each class 0 .. C-1, where they are other numbers in the file.
+        feature_kinds: which of :data:`FEATURE_KINDS` the nodes are described by, unless one asks for others.
 
     Example:
         >>> from armagnn.data import load_graphs
-        >>> load_graphs("mutag")
+        >>> mutag = load_graphs("mutag")
+        >>> mutag
         GraphsDataset('mutag', graphs=188, nodes=3371, edges=7442, classes=2)
+        >>> mutag.select([3, 0]).ptr
+        tensor([ 0, 19, 36])
     """
 
     name: str
@@ -43,6 +56,19 @@ class GraphsDataset:
     edge_labels: Tensor | None = None
     split: Tensor | None = None
     provenance: str = ""
+    targets: tuple[str, ...] = ()
+    class_values: tuple[int, ...] | None = None
+    feature_kinds: tuple[str, ...] = FEATURE_KINDS
+
+    @property
+    def regression(self) -> bool:
+        """Are there real targets (y is (G, T) float32) rather than classes (y is (G,) int64)?"""
+        return self.y.is_floating_point()
+
+    @property
+    def num_outputs(self) -> int:
+        """What a network has to put out for each graph: T numbers of a regression, or scores of C classes."""
+        return int(self.y.shape[1]) if self.regression else self.num_classes
 
     @property
     def num_graphs(self) -> int:
@@ -59,6 +85,47 @@ class GraphsDataset:
         """(N,) int64, the graph 0 .. G-1 of each node."""
         return torch.repeat_interleave(torch.arange(self.num_graphs, device=self.ptr.device), self.ptr.diff())
 
+    def select(self, ids: Tensor | Sequence[int]) -> GraphsDataset:
+        """Return the graphs `ids`, in that order (an id may come twice), with nodes renumbered from 0.
+
+        Edges come graph by graph, in the order that they have within their graph here. Classes and their number stay,
+        even if none of the graphs is of some class.
+        """
+        device = self.ptr.device
+        ids = torch.as_tensor(ids, device=device)
+        if ids.dim() != 1 or ids.numel() == 0 or ids.is_floating_point() or ids.dtype == torch.bool:
+            raise ParameterError(f"ids must be one or more numbers of graphs, got {ids.dtype} of {tuple(ids.shape)}.")
+        ids = ids.long()
+        if int(ids.min()) < 0 or int(ids.max()) >= self.num_graphs:
+            raise ParameterError(
+                f"ids hold {int(ids.min())} .. {int(ids.max())}; they must lie in 0 .. {self.num_graphs - 1}."
+            )
+        nodes, ptr = _slices(self.ptr, ids)
+        edges, edge_ptr = self._edges_of(ids)
+        shift = torch.repeat_interleave(ptr[:-1] - self.ptr[ids], edge_ptr.diff(), output_size=len(edges))
+        number = hashlib.sha256(ids.cpu().numpy().tobytes()).hexdigest()
+        return replace(
+            self,
+            edge_index=self.edge_index[:, edges] + shift,
+            ptr=ptr,
+            y=self.y[ids],
+            sha256=hashlib.sha256(f"{self.sha256} select {number}".encode()).hexdigest(),
+            node_labels=None if self.node_labels is None else self.node_labels[nodes],
+            node_attr=None if self.node_attr is None else self.node_attr[nodes],
+            edge_labels=None if self.edge_labels is None else self.edge_labels[edges],
+            split=None if self.split is None else self.split[ids],
+        )
+
+    def _edges_of(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the edges of the graphs `ids`, one graph after the other, and where each graph's begin, (n + 1,)."""
+        owner = torch.searchsorted(self.ptr, self.edge_index[0].contiguous(), right=True) - 1
+        ptr = torch.zeros_like(self.ptr)
+        torch.cumsum(torch.bincount(owner, minlength=self.num_graphs), 0, out=ptr[1:])
+        edges, edge_ptr = _slices(ptr, ids)
+        if not bool((owner[1:] >= owner[:-1]).all()):  # the file mixes the edges of different graphs
+            edges = owner.argsort(stable=True)[edges]
+        return edges, edge_ptr
+
     def to(self, device: torch.device | str) -> GraphsDataset:
         """The same dataset with every tensor on `device`."""
         names = ("edge_index", "ptr", "y", "node_labels", "node_attr", "edge_labels", "split")
@@ -70,7 +137,18 @@ class GraphsDataset:
         return self.num_graphs
 
     def __repr__(self) -> str:
+        what = f"targets={self.num_outputs}" if self.regression else f"classes={self.num_classes}"
         return (
             f"GraphsDataset({self.name!r}, graphs={self.num_graphs}, nodes={self.num_nodes}, "
-            f"edges={self.edge_index.shape[1]}, classes={self.num_classes})"
+            f"edges={self.edge_index.shape[1]}, {what})"
         )
+
+
+def _slices(ptr: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the numbers ``ptr[i] .. ptr[i + 1] - 1`` for each i of `ids`, one after the other, and their own ptr."""
+    count = ptr[ids + 1] - ptr[ids]
+    own = torch.zeros(len(ids) + 1, dtype=ptr.dtype, device=ptr.device)
+    torch.cumsum(count, 0, out=own[1:])
+    total = int(own[-1])
+    shift = torch.repeat_interleave(ptr[ids] - own[:-1], count, output_size=total)
+    return torch.arange(total, device=ptr.device) + shift, own

@@ -20,8 +20,9 @@ ARRAYS: Final = ("edge_index", "ptr", "y")  # and, if the data has them: node_la
 def read_graphs_file(path: str | Path, *, sha256: str | None = None) -> GraphsDataset:
     """Read a :class:`GraphsDataset` from an ``.npz`` file; with `sha256`, only from exactly that file.
 
-    The file holds ``edge_index`` (2, E), ``ptr`` (G + 1,) and ``y`` (G,), and may hold ``node_labels`` (N,),
-    ``node_attr`` (N, F), ``edge_labels`` (E,) and ``split`` (G,). Other arrays are ignored.
+    The file holds ``edge_index`` (2, E), ``ptr`` (G + 1,) and ``y`` ((G,) integers for classes, (G,) or (G, T) floats
+    for a regression), and may hold ``node_labels`` (N,), ``node_attr`` (N, F), ``edge_labels`` (E,) and ``split``
+    (G,). Other arrays are ignored.
 
     Example:
         >>> dataset = read_graphs_file("ENZYMES.npz")  # doctest: +SKIP
@@ -39,9 +40,7 @@ def parse_graphs_file(
     if ptr.size < 2 or ptr[0] != 0 or (ptr[1:] <= ptr[:-1]).any():
         raise DataError(f"{source}: ptr must rise from 0, by at least one node a graph.")
     num_graphs = ptr.size - 1
-    y, num_classes = checks.labels(arrays, num_graphs, source, of="graphs")
-    if (y == checks.NO_LABEL).any():
-        raise DataError(f"{source}: y has graphs without a label.")
+    y, num_classes = _targets(arrays, num_graphs, source)
     num_nodes = _count(int(ptr[-1]), arrays, source)
     edge_index = checks.edges(arrays, num_nodes, source)
     checks.inside_graphs(np.searchsorted(ptr, edge_index, side="right"), source)
@@ -49,7 +48,7 @@ def parse_graphs_file(
         name=name,
         edge_index=torch.from_numpy(edge_index),
         ptr=torch.from_numpy(ptr),
-        y=torch.from_numpy(y),
+        y=y,
         num_classes=num_classes,
         sha256=digest,
         node_labels=_optional(arrays, "node_labels", num_nodes, source),
@@ -57,7 +56,24 @@ def parse_graphs_file(
         edge_labels=_optional(arrays, "edge_labels", edge_index.shape[1], source),
         split=_split(arrays, num_graphs, source),
         provenance=provenance or name,
+        targets=tuple(f"target {t}" for t in range(y.shape[1])) if y.is_floating_point() else (),
     )
+
+
+def _targets(arrays: Arrays, num_graphs: int, source: str) -> tuple[Tensor, int]:
+    """Return ``y`` and the number of classes, which is 0 for real targets, (G, T)."""
+    if arrays["y"].dtype.kind == "f":
+        targets = checks.reals(arrays, "y", source, what="targets")
+        targets = targets[:, None] if targets.ndim == 1 else targets
+        if targets.ndim != 2 or targets.shape[0] != num_graphs or targets.shape[1] < 1:
+            raise DataError(
+                f"{source}: y has shape {arrays['y'].shape}; it must be ({num_graphs}, T), or ({num_graphs},)."
+            )
+        return torch.from_numpy(targets), 0
+    y, num_classes = checks.labels(arrays, num_graphs, source, of="graphs")
+    if (y == checks.NO_LABEL).any():
+        raise DataError(f"{source}: y has graphs without a label.")
+    return torch.from_numpy(y), num_classes
 
 
 def _count(num_nodes: int, arrays: Arrays, source: str) -> int:

@@ -14,18 +14,23 @@ SPLIT: Final = 100
 """Purpose of the draws here; see :mod:`armagnn.kernels.random`."""
 
 
-def shuffled(seed: int, purpose: int, count: int) -> Tensor:
-    """Return 0 .. count-1 in an order that depends on (seed, purpose) only, int64.
+def shuffled(seed: int, purpose: int, count: int, *, step: int = 0) -> Tensor:
+    """Return 0 .. count-1 in an order that depends on (seed, purpose, step) only, int64.
 
-    Number i is given the word ``bits(seed, purpose, 0, i)``; the numbers are sorted by their words, equal words by i.
+    Number i is given the word ``bits(seed, purpose, step, i)``; numbers are sorted by their words, equal words by i.
 
     Example:
         >>> shuffled(3, SPLIT, 5).tolist()
         [1, 0, 4, 2, 3]
     """
+    check_seed(seed)
+    return bits(torch.tensor([seed]), purpose, step, torch.arange(count)).argsort(stable=True)
+
+
+def check_seed(seed: int) -> None:
+    """Refuse what the generator cannot take as a seed."""
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**63:
         raise ParameterError(f"seed must be an integer of 0 .. 2^63 - 1, got {seed!r}.")
-    return bits(torch.tensor([seed]), purpose, 0, torch.arange(count)).argsort(stable=True)
 
 
 def random_split(

@@ -1,0 +1,206 @@
+"""Node features of sets of graphs: degree, clustering coefficient, one-hot labels, attributes; and their scaling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from armagnn.data.graphs import FEATURE_KINDS, GraphsDataset
+from armagnn.errors import DataError, ParameterError, ShapeError, UnknownNameError
+
+SMALLEST_DEVIATION: Final = 0.01
+"""Floor of the deviation of a feature: one that is (nearly) constant in training is not blown up elsewhere."""
+
+
+@dataclass(frozen=True, eq=False)
+class NodeFeatures:
+    """X (N, F) float32 with a name for each column; `vocabulary` has the node labels behind the one-hot columns.
+
+    Example:
+        >>> NodeFeatures(torch.zeros(3, 2), ("degree", "label 7"), (7,))
+        NodeFeatures((3, 2): degree, label 7)
+    """
+
+    x: Tensor
+    names: tuple[str, ...]
+    vocabulary: tuple[int, ...] = ()
+
+    @property
+    def numeric(self) -> Tensor:
+        """(F,) mask of the columns that are not one-hot: z-scores of a rare label are as large as the floor allows."""
+        return torch.tensor([not name.startswith("label ") for name in self.names], device=self.x.device)
+
+    def __repr__(self) -> str:
+        return f"NodeFeatures({tuple(self.x.shape)}: {', '.join(self.names)})"
+
+
+def node_features(
+    dataset: GraphsDataset, *, kinds: Sequence[str] | None = None, vocabulary: Sequence[int] | None = None
+) -> NodeFeatures:
+    """Describe every node by its degree, its clustering coefficient, its label (one-hot) and its attributes.
+
+    What the set does not have (labels, attributes) is left out; nothing is scaled yet (see :class:`Scaler`). The
+    degree counts neighbours: self-loops, parallel edges and directions are ignored, as they are by :func:`clustering`.
+    `kinds` chooses among ``"degree", "clustering", "labels", "attributes"``; by default it is the set's own choice
+    (QM9's nodes are described by their element only). `vocabulary` lists the node labels, by default those of the set:
+    give that of the training set when new graphs are to be described alike.
+
+    Example:
+        >>> from armagnn.data import load_graphs
+        >>> found = node_features(load_graphs("mutag"))
+        >>> found
+        NodeFeatures((3371, 9): degree, clustering, label 0, label 1, label 2, label 3, label 4, label 5, label 6)
+        >>> found.x[0]
+        tensor([2., 0., 1., 0., 0., 0., 0., 0., 0.])
+    """
+    chosen = dataset.feature_kinds if kinds is None else tuple(kinds)
+    for kind in chosen:
+        if kind not in FEATURE_KINDS:
+            raise UnknownNameError("kind of node features", kind, FEATURE_KINDS)
+    labels, attributes = dataset.node_labels, dataset.node_attr
+    known: tuple[int, ...] = ()
+    columns: list[Tensor] = []
+    names: list[str] = []
+    if "degree" in chosen or "clustering" in chosen:
+        matrix = _adjacency(dataset)
+        measures: dict[str, Callable[[sp.csr_array], NDArray[np.float64]]] = {"degree": _degree, "clustering": _ratio}
+        for name in (name for name in measures if name in chosen):
+            columns.append(torch.from_numpy(measures[name](matrix)).float().to(dataset.ptr.device).unsqueeze(1))
+            names.append(name)
+    if "labels" in chosen and labels is not None:
+        known = tuple(torch.unique(labels).tolist() if vocabulary is None else sorted(set(vocabulary)))
+        columns.append(one_hot(labels, known))
+        names += [f"label {value}" for value in known]
+    if "attributes" in chosen and attributes is not None:
+        columns.append(attributes)
+        names += [f"attribute {column}" for column in range(attributes.shape[1])]
+    if not columns:
+        raise ParameterError(f"{dataset.name} has none of the node features {', '.join(chosen) or '(none asked for)'}.")
+    return NodeFeatures(torch.cat(columns, dim=1), tuple(names), known)
+
+
+def one_hot(labels: Tensor, vocabulary: Sequence[int]) -> Tensor:
+    """Return one column for each label of the ascending `vocabulary`, (N, V) float32, with a 1 where a node has it.
+
+    Example:
+        >>> one_hot(torch.tensor([7, 2]), (2, 5, 7))
+        tensor([[0., 0., 1.],
+                [1., 0., 0.]])
+    """
+    values = torch.tensor(list(vocabulary), dtype=torch.int64, device=labels.device)
+    place = torch.searchsorted(values, labels)
+    if values.numel() == 0 or not bool((values[place.clamp(max=len(values) - 1)] == labels).all()):
+        strange = sorted(set(labels.tolist()) - set(values.tolist()))
+        raise DataError(f"node_labels holds {strange[:5]}, which the vocabulary of {len(values)} labels does not have.")
+    return torch.nn.functional.one_hot(place, len(values)).float()
+
+
+def clustering(dataset: GraphsDataset) -> Tensor:
+    """Return how many of the pairs of neighbours of each node are neighbours themselves, (N,) in 0 .. 1, float32.
+
+    With A the binary adjacency (self-loops, parallel edges and directions ignored), node i of degree d_i is in
+    t_i = ½ Σ_j (A² ∘ A)_ij triangles, and its coefficient is 2 t_i / (d_i (d_i - 1)), or 0 where d_i < 2.
+
+    Example:
+        >>> from armagnn.data import load_graphs
+        >>> int((clustering(load_graphs("mutag")) > 0).sum())  # there are no triangles in these molecules
+        0
+    """
+    return torch.from_numpy(_ratio(_adjacency(dataset))).float().to(dataset.ptr.device)
+
+
+def _adjacency(dataset: GraphsDataset) -> sp.csr_array:
+    """Return the binary symmetric adjacency of all graphs, int32, without self-loops."""
+    source, target = dataset.edge_index.cpu().numpy()
+    proper = source != target
+    ends = np.concatenate([source[proper], target[proper]]), np.concatenate([target[proper], source[proper]])
+    size = (dataset.num_nodes, dataset.num_nodes)
+    matrix = sp.coo_array((np.ones(ends[0].size, dtype=np.int32), ends), shape=size).tocsr()  # sums parallel edges
+    matrix.data[:] = 1
+    return matrix
+
+
+def _degree(matrix: sp.csr_array) -> NDArray[np.float64]:
+    degree: NDArray[np.float64] = np.diff(matrix.indptr).astype(np.float64)
+    return degree
+
+
+def _ratio(matrix: sp.csr_array) -> NDArray[np.float64]:
+    twice = np.asarray((matrix @ matrix).multiply(matrix).sum(axis=1), dtype=np.float64)  # 2 t
+    degree = _degree(matrix)
+    ratio: NDArray[np.float64] = twice / np.maximum(degree * (degree - 1), 1)
+    return ratio
+
+
+@dataclass(frozen=True, eq=False)
+class Scaler:
+    """x -> (x - mean) / deviation, column by column, with both taken from the rows for training only.
+
+    Example:
+        >>> x = torch.tensor([[1.0, 5.0], [3.0, 5.0], [99.0, 99.0]])
+        >>> scaler = Scaler.fit(x, torch.tensor([0, 1]))  # row 2 is of a test graph
+        >>> scaler(x)
+        tensor([[-1.0000e+00,  0.0000e+00],
+                [ 1.0000e+00,  0.0000e+00],
+                [ 9.7000e+01,  9.4000e+03]])
+        >>> torch.equal(scaler.inverse(scaler(x)), x)
+        True
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    @classmethod
+    def fit(
+        cls, x: Tensor, nodes: Tensor, *, floor: float = SMALLEST_DEVIATION, columns: Tensor | None = None
+    ) -> Scaler:
+        """Take mean and deviation of the rows `nodes` (ids, or a mask) of `x` (N, F).
+
+        The deviation is the population's, and at least `floor`.
+        The rows are those of the nodes of training graphs (:func:`nodes_of`), or, for targets, training graphs; for
+        targets take ``floor=0``: their scale is arbitrary. A deviation of 0 counts as 1. Columns outside the mask
+        `columns` (F,) stay as they are, e.g. one-hot ones with ``columns=features.numeric``.
+        """
+        if x.dim() != 2 or not x.is_floating_point():
+            raise ShapeError(f"x must be (N, F) floats, got {x.dtype} of shape {tuple(x.shape)}.")
+        rows = x[nodes].double()
+        if not len(rows):
+            raise ParameterError("nodes is empty: a scaler is fitted on one row or more.")
+        deviation = rows.std(dim=0, correction=0).clamp(min=floor)
+        deviation = torch.where(deviation > 0, deviation, 1.0)
+        mean = rows.mean(dim=0)
+        if columns is not None:
+            mean, deviation = torch.where(columns, mean, 0.0), torch.where(columns, deviation, 1.0)
+        return cls(mean.to(x.dtype), deviation.to(x.dtype))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Scale rows, (..., F)."""
+        return (x - self.mean) / self.deviation
+
+    def inverse(self, x: Tensor) -> Tensor:
+        """Undo the scaling."""
+        return x * self.deviation + self.mean
+
+    def to(self, device: torch.device | str) -> Scaler:
+        """The same scaler on `device`."""
+        return Scaler(self.mean.to(device), self.deviation.to(device))
+
+
+def nodes_of(dataset: GraphsDataset, graphs: Tensor) -> Tensor:
+    """Return a mask (N,) of the nodes of `graphs` (ids): the rows that :meth:`Scaler.fit` may see.
+
+    Example:
+        >>> from armagnn.data import load_graphs
+        >>> nodes_of(load_graphs("mutag"), torch.tensor([0, 1])).sum()
+        tensor(30)
+    """
+    wanted = torch.zeros(dataset.num_graphs, dtype=torch.bool, device=dataset.ptr.device)
+    wanted[graphs] = True
+    return wanted[dataset.graph]

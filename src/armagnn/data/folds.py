@@ -1,0 +1,185 @@
+"""Ten folds of a set of graphs, the same for everyone: drawn once, kept in the package, tied to their dataset.
+
+Graphs of one class are dealt to the folds in turn, in a random order, so that the folds have equally many of each
+class, up to one. Of what fold k does not test, every tenth graph of each class (up to one) is for validation. A
+regression has no classes: its graphs are dealt into ten parts, and fold k tests on part k, validates on part k + 1 and
+trains on the other eight.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from importlib import resources
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from armagnn.data import checks
+from armagnn.data.arrays import Arrays, pack_arrays, read_arrays
+from armagnn.data.checks import NO_LABEL
+from armagnn.data.graphs import GraphsDataset
+from armagnn.data.split import shuffled
+from armagnn.errors import DataError, ParameterError
+
+FOLDS: Final = 10
+SEED: Final = 0
+"""Seed of the folds in the package."""
+TESTS: Final = 120
+"""Purpose of the draw of the folds; see :mod:`armagnn.kernels.random`."""
+VALIDATION: Final = 121
+"""Purpose of the draw of fold k's graphs for validation, which is step k."""
+FOLDER: Final = "fold_files"
+KEPT: Final = ("enzymes", "proteins", "dd", "mutag", "bench-hard", "bench-hard-small")
+"""The datasets whose folds are in the package."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Ids of the graphs to learn from, to choose on and to report on; ascending, int64.
+
+    Example:
+        >>> Fold(torch.tensor([0, 1, 4]), torch.tensor([3]), torch.tensor([2]))
+        Fold(train=3, val=1, test=1)
+    """
+
+    train: Tensor
+    val: Tensor
+    test: Tensor
+
+    def __repr__(self) -> str:
+        return f"Fold(train={len(self.train)}, val={len(self.val)}, test={len(self.test)})"
+
+
+def folds(dataset: GraphsDataset, *, seed: int | None = None) -> list[Fold]:
+    """Return the ten folds of a dataset: those of the package, or with `seed` (or for any other dataset) drawn.
+
+    Those of the package belong to files with one SHA-256; a dataset of that name with other graphs is refused.
+    Without a seed, other datasets (QM9 among them) are drawn with seed 0.
+
+    Example:
+        >>> from armagnn.data import load_graphs
+        >>> mutag = load_graphs("mutag")
+        >>> folds(mutag)[:2], folds(mutag, seed=3)[0].test[:5]
+        ([Fold(train=152, val=17, test=19), Fold(train=152, val=17, test=19)], tensor([ 6, 12, 14, 17, 39]))
+    """
+    if seed is None and dataset.name in KEPT:
+        return _kept(dataset)
+    return draw_folds(dataset.y, SEED if seed is None else seed)
+
+
+def own_split(dataset: GraphsDataset) -> Fold:
+    """Return the one split that the file of a dataset has (both Bench-hard sets do), as a fold.
+
+    Example:
+        >>> own_split(load_graphs("bench-hard-small"))  # doctest: +SKIP
+        Fold(train=245, val=29, test=26)
+    """
+    if dataset.split is None:
+        raise DataError(f"{dataset.name} has no split of its own: use folds(dataset).")
+    train, val, test = ((dataset.split == part).nonzero().squeeze(1) for part in range(3))
+    return Fold(train, val, test)
+
+
+def draw_folds(y: Tensor, seed: int) -> list[Fold]:
+    """Draw ten folds for labels y (G,) or real targets y (G, T); the same for the same (number of graphs, y, seed).
+
+    Example:
+        >>> [fold.test.tolist() for fold in draw_folds(torch.tensor([0] * 10 + [1] * 10), 0)][:3]
+        [[8, 15], [6, 14], [2, 13]]
+    """
+    y = y.cpu()
+    if len(y) < 2 * FOLDS:
+        raise ParameterError(f"{FOLDS} folds with validation need {2 * FOLDS} graphs or more, got {len(y)}.")
+    if y.is_floating_point():
+        part = _dealt(torch.zeros(len(y), dtype=torch.int64), shuffled(seed, TESTS, len(y)))
+        return [_fold(part == k, part == (k + 1) % FOLDS) for k in range(FOLDS)]
+    if bool((y == NO_LABEL).any()):
+        raise ParameterError("y has graphs without a label: folds are drawn by class.")
+    part = _dealt(y, shuffled(seed, TESTS, len(y)))
+    drawn = []
+    for k in range(FOLDS):
+        order = shuffled(seed, VALIDATION, len(y), step=k)
+        drawn.append(_fold(part == k, _dealt(y, order[part[order] != k]) == 0))
+    return drawn
+
+
+def _dealt(y: Tensor, order: Tensor) -> Tensor:
+    """Deal the graphs of `order` to the folds in turn, class by class; -1 for graphs that are not in it."""
+    by_class = order[y[order].argsort(stable=True)]
+    part = torch.full((len(y),), -1)
+    part[by_class] = torch.arange(len(by_class)) % FOLDS
+    return part
+
+
+def _fold(test: Tensor, val: Tensor) -> Fold:
+    train, chosen, tested = (mask.nonzero().squeeze(1) for mask in (~test & ~val, val, test))
+    return Fold(train, chosen, tested)
+
+
+def content_sha256(dataset: GraphsDataset) -> str:
+    """Return the checksum of the graphs and labels themselves, however the file was compressed."""
+    digest = hashlib.sha256()
+    for tensor in (dataset.ptr, dataset.edge_index, dataset.y):
+        digest.update(np.ascontiguousarray(tensor.cpu().numpy()).tobytes())
+    return digest.hexdigest()
+
+
+def pack_folds(dataset: GraphsDataset, seed: int = SEED) -> bytes:
+    """Return the file of a dataset's folds: ``fold`` (G,), ``val`` (the ids, fold after fold), ``val_ptr`` (11,).
+
+    With them go the seed and the checksums of the dataset's file and content.
+    """
+    drawn = draw_folds(dataset.y, seed)
+    fold = np.full(dataset.num_graphs, -1, dtype=np.int8)
+    for k, one in enumerate(drawn):
+        fold[one.test.numpy()] = k
+    arrays: Arrays = {
+        "fold": fold,
+        "val": torch.cat([one.val for one in drawn]).numpy().astype(np.int32),
+        "val_ptr": np.cumsum([0, *(len(one.val) for one in drawn)]).astype(np.int32),
+        "seed": np.array(seed),
+        "sha256": np.array(dataset.sha256),
+        "content_sha256": np.array(content_sha256(dataset)),
+    }
+    return pack_arrays(arrays)
+
+
+def _kept(dataset: GraphsDataset) -> list[Fold]:
+    source = f"{FOLDER}/{dataset.name}.npz"
+    try:
+        content = resources.files("armagnn.data").joinpath(FOLDER, f"{dataset.name}.npz").read_bytes()
+    except OSError as error:
+        raise DataError(f"{source}: cannot be read ({error.strerror}). Install armagnn again.") from error
+    return [
+        Fold(*(ids.to(dataset.ptr.device) for ids in (fold.train, fold.val, fold.test)))
+        for fold in parse_folds(content, dataset, source)
+    ]
+
+
+def parse_folds(content: bytes, dataset: GraphsDataset, source: str) -> list[Fold]:
+    """Turn the bytes of a file of folds into folds of `dataset`, if they belong to it."""
+    names = ("fold", "val", "val_ptr", "sha256", "content_sha256")
+    arrays = read_arrays(content, names, source, what="folds")
+    # a file that was compressed by another library has other bytes but the same graphs
+    if str(arrays["sha256"]) != dataset.sha256 and str(arrays["content_sha256"]) != content_sha256(dataset):
+        raise DataError(
+            f"{source}: these folds belong to a file with SHA-256 {str(arrays['sha256'])[:12]}..., not to "
+            f"{dataset.name} with {dataset.sha256[:12]}...: draw some with folds(dataset, seed=0)."
+        )
+    count = dataset.num_graphs
+    fold, val, ptr = (torch.from_numpy(checks.integers(arrays, name, source)) for name in ("fold", "val", "val_ptr"))
+    checks.sized(fold.numpy(), (count,), "fold", source)
+    checks.within(fold.numpy(), 0, FOLDS, "fold", source)
+    checks.within(val.numpy(), 0, count, "val", source)
+    checks.sized(ptr.numpy(), (FOLDS + 1,), "val_ptr", source)
+    kept = []
+    for k in range(FOLDS):
+        chosen = torch.zeros(count, dtype=torch.bool)
+        chosen[val[ptr[k] : ptr[k + 1]]] = True
+        if bool((chosen & (fold == k)).any()):
+            raise DataError(f"{source}: fold {k} validates on graphs that it tests.")
+        kept.append(_fold(fold == k, chosen))
+    return kept

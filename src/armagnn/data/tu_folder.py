@@ -1,0 +1,223 @@
+"""Your own graphs: a folder of text files in the format of the TU collection."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from armagnn.data.arrays import read_file
+from armagnn.data.checks import NO_LABEL
+from armagnn.data.graphs import GraphsDataset
+from armagnn.data.text_table import read_table
+from armagnn.errors import DataError, UnknownNameError
+
+Target = Literal["auto", "labels", "attributes", "none"]
+TARGETS: Final = ("auto", "labels", "attributes", "none")
+PARTS: Final = (
+    "A", "graph_indicator", "graph_labels", "graph_attributes", "node_labels", "node_attributes", "edge_labels",
+)  # fmt: skip
+
+
+def read_tu_folder(path: str | Path, *, target: Target = "auto") -> GraphsDataset:
+    """Read a folder with ``DS_A.txt``, ``DS_graph_indicator.txt`` and ``DS_graph_labels.txt``; DS is any name.
+
+    - ``A``: a line ``i, j`` for each edge, nodes counted from 1 over all graphs. A direction that is missing is added,
+      with the same label.
+    - ``graph_indicator``: line i has the graph of node i, counted from 1.
+    - ``graph_labels``: line g has the class of graph g, an integer; classes are numbered 0 .. C-1 in ascending order,
+      and `class_values` keeps the numbers of the file. Or ``graph_attributes``: real targets, several by commas.
+    - ``node_labels`` (an integer a line), ``node_attributes`` (reals by commas) and ``edge_labels`` (an integer for
+      each line of ``A``) may be there.
+
+    With `target` ``"auto"`` the labels count where there are both; ``"labels"`` and ``"attributes"`` ask for one, and
+    ``"none"`` for neither (new graphs, to be predicted: y is -1). Whatever is wrong is a :class:`DataError` with the
+    file and its line.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "two_A.txt").write_text("1, 2\\n2, 1\\n3, 4\\n")
+        >>> _ = (folder / "two_graph_indicator.txt").write_text("1\\n1\\n2\\n2\\n2\\n")
+        >>> _ = (folder / "two_graph_labels.txt").write_text("-1\\n1\\n")
+        >>> data = read_tu_folder(folder)
+        >>> data.edge_index, data.y, data.class_values
+        (tensor([[0, 1, 2, 3],
+                [1, 0, 3, 2]]), tensor([0, 1]), (-1, 1))
+        >>> _ = (folder / "two_graph_indicator.txt").write_text("1\\n1\\n2\\n3\\n2\\n")
+        >>> read_tu_folder(folder)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        armagnn.errors.DataError: ...two_graph_indicator.txt, line 4: names graph 3; there are 2 (lines of ...).
+    """
+    if target not in TARGETS:
+        raise UnknownNameError("target", target, TARGETS)
+    folder = _Folder.open(Path(path))
+    y, num_classes, values = _targets(folder, target)
+    graph = _indicator(folder, None if y is None else len(y))
+    num_graphs = int(graph.max()) + 1
+    order = graph.argsort(kind="stable")  # nodes of one graph side by side; as a rule they are already
+    number = np.empty_like(order)
+    number[order] = np.arange(order.size)
+    edges = _edges(folder, graph)
+    labels = _column(folder, "edge_labels", edges.shape[1], "A")
+    edges, labels = _both_ways(number[edges], labels)
+    node_labels = _column(folder, "node_labels", graph.size, "graph_indicator")
+    attributes = _attributes(folder, graph.size)
+    if y is None:
+        y = torch.full((num_graphs,), NO_LABEL)
+    return GraphsDataset(
+        name=str(path),
+        edge_index=torch.from_numpy(edges),
+        ptr=torch.from_numpy(np.concatenate([[0], np.cumsum(np.bincount(graph))])),
+        y=y,
+        num_classes=num_classes,
+        sha256=folder.digest(),
+        node_labels=None if node_labels is None else torch.from_numpy(node_labels[order]),
+        node_attr=None if attributes is None else torch.from_numpy(attributes[order]),
+        edge_labels=None if labels is None else torch.from_numpy(labels),
+        provenance=folder.prefix.rstrip("_") or str(path),
+        targets=tuple(f"target {t}" for t in range(y.shape[1])) if y.is_floating_point() else (),
+        class_values=values,
+    )
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """The files of a folder whose names have one prefix, by part, with what is in them."""
+
+    path: Path
+    prefix: str
+    contents: dict[str, bytes]
+
+    @classmethod
+    def open(cls, path: Path) -> _Folder:
+        if not path.is_dir():
+            raise DataError(f"{path}: is not a folder.")
+        found = sorted(file.name for file in path.iterdir() if file.name.endswith("_A.txt") or file.name == "A.txt")
+        if len(found) != 1:
+            what = f"has {', '.join(found)}" if found else "has no file that ends in _A.txt"
+            raise DataError(f"{path}: {what}; a dataset in TU's format has one, DS_A.txt, with a line for each edge.")
+        prefix = found[0].removesuffix("A.txt")
+        files = {part: path / f"{prefix}{part}.txt" for part in PARTS}
+        return cls(path, prefix, {part: read_file(file) for part, file in files.items() if file.is_file()})
+
+    def __contains__(self, part: str) -> bool:
+        return part in self.contents
+
+    def file(self, part: str) -> str:
+        return str(self.path / f"{self.prefix}{part}.txt")
+
+    def integers(self, part: str, columns: int = 1) -> NDArray[np.int64]:
+        """Return a file of integers, (lines, columns)."""
+        return read_table(self._content(part), self.file(part), np.int64, columns)
+
+    def reals(self, part: str) -> NDArray[np.float32]:
+        """Return a file of finite reals, as many on each line as on the first."""
+        return read_table(self._content(part), self.file(part), np.float64, None).astype(np.float32)
+
+    def _content(self, part: str) -> bytes:
+        if part not in self.contents:
+            raise DataError(f"{self.file(part)}: is missing.")
+        return self.contents[part]
+
+    def refuse(self, part: str, wrong: NDArray[np.bool_], why: str) -> None:
+        """Name the first line that is wrong, if one is."""
+        if wrong.any():
+            raise DataError(f"{self.file(part)}, line {int(wrong.argmax()) + 1}: {why}")
+
+    def digest(self) -> str:
+        """The checksum of all files that count, whatever their prefix."""
+        each = (f"{part} {hashlib.sha256(content).hexdigest()}\n" for part, content in sorted(self.contents.items()))
+        return hashlib.sha256("".join(each).encode()).hexdigest()
+
+
+def _targets(folder: _Folder, target: Target) -> tuple[Tensor | None, int, tuple[int, ...] | None]:
+    """Return y, the number of classes and their raw labels."""
+    if target == "none":
+        return None, 0, None
+    if target == "attributes" or (target == "auto" and "graph_labels" not in folder and "graph_attributes" in folder):
+        return torch.from_numpy(folder.reals("graph_attributes")), 0, None
+    if target == "auto" and "graph_labels" not in folder:
+        raise DataError(f"{folder.file('graph_labels')}: is missing, and so is {folder.file('graph_attributes')}.")
+    raw = folder.integers("graph_labels")[:, 0]
+    values, y = np.unique(raw, return_inverse=True)
+    if values.size == 1:
+        raise DataError(
+            f"{folder.file('graph_labels')}: all graphs are of class {values[0]}; there must be two or more."
+        )
+    return torch.from_numpy(y.reshape(-1)), values.size, tuple(values.tolist())
+
+
+def _indicator(folder: _Folder, num_graphs: int | None) -> NDArray[np.int64]:
+    """Return the graph 0 .. G-1 of each node; each has a node."""
+    graph = folder.integers("graph_indicator")[:, 0]
+    folder.refuse("graph_indicator", graph < 1, "graphs are counted from 1.")
+    if num_graphs is None:
+        num_graphs = int(graph.max())
+        where = "by the largest number here"
+    else:
+        where = "lines of the file of labels or attributes of graphs"
+    beyond = graph > num_graphs
+    if beyond.any():
+        first = int(graph[beyond.argmax()])
+        folder.refuse("graph_indicator", beyond, f"names graph {first}; there are {num_graphs} ({where}).")
+    if num_graphs > graph.size or (np.bincount(graph, minlength=num_graphs + 1)[1:] == 0).any():
+        empty = int(np.setdiff1d(np.arange(1, min(num_graphs, graph.size + 1) + 1), graph)[0])
+        raise DataError(
+            f"{folder.file('graph_indicator')}, line {graph.size}: the file ends and graph {empty} has no node "
+            f"(there are {num_graphs} graphs, {where})."
+        )
+    return graph - 1
+
+
+def _edges(folder: _Folder, graph: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the edges as they are listed, (2, E), nodes counted from 0."""
+    pairs = folder.integers("A", 2)
+    low, high = pairs.min(axis=1, initial=graph.size), pairs.max(axis=1, initial=1)
+    folder.refuse("A", low < 1, "nodes are counted from 1.")
+    folder.refuse("A", high > graph.size, f"names a node beyond the {graph.size} of graph_indicator.")
+    edges = pairs.T - 1
+    folder.refuse("A", graph[edges[0]] != graph[edges[1]], "joins nodes of different graphs.")
+    return edges
+
+
+def _both_ways(
+    edges: NDArray[np.int64], labels: NDArray[np.int64] | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """Add the directions that are missing at the end, with the labels of those that are there."""
+    base = int(edges.max(initial=0)) + 1
+    alone = ~np.isin(edges[0] * base + edges[1], edges[1] * base + edges[0])
+    edges = np.ascontiguousarray(np.concatenate([edges, edges[::-1, alone]], axis=1))
+    return edges, None if labels is None else np.concatenate([labels, labels[alone]])
+
+
+def _column(folder: _Folder, part: str, count: int, of: str) -> NDArray[np.int64] | None:
+    """Return a file of one integer a line, if it is there; it has as many lines as the file `of`."""
+    if part not in folder:
+        return None
+    values = folder.integers(part)[:, 0]
+    _same_length(folder, part, values.shape[0], count, of)
+    return values
+
+
+def _attributes(folder: _Folder, num_nodes: int) -> NDArray[np.float32] | None:
+    if "node_attributes" not in folder:
+        return None
+    values = folder.reals("node_attributes")
+    _same_length(folder, "node_attributes", len(values), num_nodes, "graph_indicator")
+    return values
+
+
+def _same_length(folder: _Folder, part: str, lines: int, count: int, of: str) -> None:
+    if lines != count:
+        where = min(lines, count) + (lines > count)
+        raise DataError(
+            f"{folder.file(part)}, line {where}: the file has {lines} lines for the {count} of {folder.file(of)}."
+        )

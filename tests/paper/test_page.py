@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from armagnn.errors import DataError
-from armagnn.paper.page import Summary, read_cells, results_page, welch
+from armagnn.paper.page import Summary, read_cells, results_page, welch, with_overview
 
 HEAD = "dataset,method,protocol,run,fold,metric,value,seed,epochs,seconds,device,config_hash\n"
 
 
 def table(tmp_path: Path, *rows: str) -> Path:
     (tmp_path / "node-classification.csv").write_text(HEAD + "".join(f"{row},0,9,1.0,some GPU,abc\n" for row in rows))
+    (tmp_path / "search").mkdir()
+    (tmp_path / "search" / "node-classification.csv").write_text("dataset,method,stage\ncora,gcn,finals\n")
     return tmp_path
 
 
@@ -33,6 +35,23 @@ def test_cells_and_their_summaries(tmp_path: Path) -> None:
     assert "86.8 ± 0.0 (1)" in page
     assert "some GPU" in page
     assert "Citeseer" not in page  # nothing there, nothing shown
+    assert "Finals were held for GCN on cora;" in page
+    short = with_overview("a\n<!-- table 1 -->\nold\n<!-- end of table 1 -->\nb", folder)
+    assert "| ARMA | 83.4 / - | 72.5 / - | 78.9 / - | 90.5 / 92.0 ± 0.0 (1) |" in short
+    assert short.startswith("a\n")
+    assert short.endswith("\nb")
+    assert "old" not in short
+    with pytest.raises(DataError, match="no place"):
+        with_overview("a", folder)
+
+
+def test_the_committed_pages_are_those_of_the_committed_rows() -> None:
+    root = Path(__file__).parents[2]
+    if not (root / "results").is_dir():
+        pytest.skip("no results beside the tests: not a checkout")
+    assert (root / "docs" / "results.md").read_text() == results_page(root / "results")
+    readme = (root / "README.md").read_text()
+    assert readme == with_overview(readme, root / "results")
 
 
 def test_welch() -> None:

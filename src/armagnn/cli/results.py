@@ -12,7 +12,7 @@ from rich.table import Table
 
 from armagnn.cli.trials_progress import mean_std
 from armagnn.paper.node_classification import is_current
-from armagnn.paper.page import results_page
+from armagnn.paper.page import results_page, with_overview
 from armagnn.training.atomic import write_atomic
 from armagnn.training.store import DEFAULT_STORE, Record, Store, export_csv
 
@@ -94,9 +94,12 @@ def export(
 def page(
     folder: Annotated[Path, typer.Option("--results", help="The folder of the tables.")] = Path("results"),
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs", "results.md"),
+    readme: Annotated[Path | None, typer.Option(help="A text whose short table is made anew, too.")] = None,
 ) -> None:
     """Write the page of results from the exported tables."""
     write_atomic(out, results_page(folder).encode())
+    if readme is not None:
+        write_atomic(readme, with_overview(readme.read_text(), folder).encode())
     _say(Console(), str(out))
 
 

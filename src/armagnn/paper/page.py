@@ -21,6 +21,7 @@ LABELS: Final = {
     "ppi": "PPI (rebuilt: 98.75 % of node labels)",
 }  # fmt: skip
 Cell = tuple[str, str, str]  # dataset, method, protocol
+MARKS: Final = ("<!-- table 1 -->", "<!-- end of table 1 -->")
 
 
 @dataclass(frozen=True)
@@ -119,10 +120,45 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def overview(folder: Path) -> str:
+    """Table 1 in short, for the README: the paper's number and ours (tuned; in brackets how many runs)."""
+    cells = read_cells(folder / "node-classification.csv", "accuracy")
+    rows = []
+    for method in METHODS:
+        row = [LABELS[method]]
+        for dataset in DATASETS:
+            published = ACCURACY.get(method, {}).get(dataset)
+            ours = cells.get((dataset, method, "tuned"))
+            row.append(f"{'-' if published is None else f'{published[0]:.1f}'} / {'-' if ours is None else ours}")
+        if any(" / -" not in entry for entry in row[1:]):
+            rows.append(row)
+    return _table(["paper / ours, tuned (runs)", *(LABELS[dataset].split(" (")[0] for dataset in DATASETS)], rows)
+
+
+def with_overview(text: str, folder: Path) -> str:
+    """A text with the table between its two marks made anew."""
+    if not all(mark in text for mark in MARKS):
+        raise DataError(f"The text has no place for the table: put {MARKS[0]} and {MARKS[1]} where it belongs.")
+    before, rest = text.split(MARKS[0], 1)
+    after = rest.split(MARKS[1], 1)[1]
+    return f"{before}{MARKS[0]}\n{overview(folder)}\n{MARKS[1]}{after}"
+
+
+def finals_held(path: Path) -> str:
+    """A sentence that names the cells whose choice was made in finals."""
+    try:
+        with path.open(newline="") as file:
+            held = {(row["dataset"], row["method"]) for row in csv.DictReader(file) if row["stage"] == "finals"}
+    except (OSError, KeyError) as error:
+        raise DataError(f"{path}: not the scores of a search ({error}).") from error
+    cells = [f"{LABELS[m]} on {d}" for d in DATASETS for m in METHODS if (d, m) in held]
+    return f"Finals were held for {', '.join(cells) or 'none yet'}; the other choices are those of the first stage."
+
+
 def results_page(folder: Path) -> str:
     """The whole page, from the CSV files of a folder."""
     section = node_classification(folder / "node-classification.csv")
-    return f"{INTRODUCTION}\n{section}\n"
+    return f"{INTRODUCTION}\n{finals_held(folder / 'search' / 'node-classification.csv')}\n\n{section}\n"
 
 
 INTRODUCTION: Final = """# Results

@@ -59,7 +59,6 @@ class Peer(Conv):
         out: Tensor = self.conv(x.flatten(0, 1), edges)
         return out.reshape(nodes, batch, self.out_channels)
 
-
     def _edges(self, op: GraphOperator) -> Tensor:
         """Return the edges that PyG's layer is given."""
         return edge_index(op)

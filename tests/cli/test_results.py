@@ -60,7 +60,8 @@ def test_merge_changes_nothing_if_a_store_is_bad(run: CliRunner, stores: tuple[P
     assert not (tmp_path / "all").exists()
 
 
-def test_list(run: CliRunner, stores: tuple[Path, Path]) -> None:
+def test_list(run: CliRunner, stores: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["armagnn.cli.results"], "is_current", lambda record: True)
     result = run.invoke(app, ["results", "list", str(stores[1])])
     assert result.exit_code == 0, result.output
     values = [trial.metrics["accuracy"] for trial in trials("arma", 1, 2)]

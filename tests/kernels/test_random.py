@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from armagnn.errors import ParameterError
 from armagnn.kernels.random import (
     DROPOUT,
     KEYS,
@@ -178,7 +179,7 @@ def test_source_gives_its_seeds_in_order_and_then_torch_draws_again() -> None:
         with source(torch.tensor([9])):  # the inner one first, and the outer one goes on where it was
             assert draw_seed(device).tolist() == [9]
         assert draw_seed(device).tolist() == [5]
-        with pytest.raises(StopIteration):
+        with pytest.raises(ParameterError, match="more dropout masks"):
             draw_seed(device)
     assert torch.equal(draw_seed(device), expected)  # nothing was drawn from the generator meanwhile
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import signal
 import subprocess
@@ -12,13 +13,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from armagnn.cli import app
 from armagnn.data import load
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.nn.stack import Stack
 from armagnn.paper import node_classification as node
 from armagnn.paper import search
 from armagnn.paper.published import ACCURACY, DATASETS, HYPERPARAMETERS, METHODS
+from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.engine import execute
 from armagnn.training.store import Record, Store
 
@@ -71,6 +75,46 @@ def test_names_are_checked() -> None:
     with pytest.raises(ParameterError, match="ppi"):
         node.config_of("cora", "arma", "wide")
     assert node.config_of("ppi", "arma", "wide").hidden == 512
+
+
+def test_choices_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "chosen.json"
+    wanted = search.space("cora", "gat", 3)[2]
+    path.write_text(json.dumps({"cora/gat": asdict(wanted)}))
+    assert node.config_of("cora", "gat", "tuned", path) == wanted
+    with pytest.raises(node.NotTunedError, match=r"--method sage --out chosen\.json"):
+        node.config_of("cora", "sage", "tuned", path)
+    path.write_text("[1]")
+    with pytest.raises(ParameterError, match="not the choices of a search"):
+        node.config_of("cora", "gat", "tuned", path)
+
+
+def test_commands_refuse_what_cannot_be_done(tmp_path: Path) -> None:
+    run = CliRunner()
+    store = ["--store", str(tmp_path / "store.sqlite")]
+    for extra, message in (
+        (["--device", "foo"], "use 'cpu'"),
+        (["--runs", "0"], "at least 1"),
+        (["--dataset", "corra"], "cora"),
+    ):
+        result = run.invoke(app, ["reproduce", "node-classification", *store, *extra])
+        assert result.exit_code == 2, result.output
+        assert message in result.output
+    assert not (tmp_path / "store.sqlite").exists()
+
+
+def test_a_checkpoint_of_other_software_is_not_used(tmp_path: Path) -> None:
+    (job,) = node.make_jobs([node.NodeTrial(short("gcn"), 0, 0)], checkpoints=tmp_path)
+    Checkpoint(tmp_path, job.name).save({"versions": {"torch": "0"}, "trials": {}})
+    assert len(list(node.work(job))) == 1
+    assert Checkpoint(tmp_path, job.name).load() is None
+
+
+def test_a_diverged_trial_is_marked(tmp_path: Path) -> None:
+    trial = node.NodeTrial(replace(short("gcn"), lr=1e30), 0, 0)
+    (job,) = node.make_jobs([trial], checkpoints=tmp_path)
+    (record,) = node.work(job)
+    assert record.metrics["diverged"] == 1
 
 
 def test_trials_of_one_shape_are_one_job_and_pygs_are_alone() -> None:
@@ -133,7 +177,9 @@ def test_finals_decide() -> None:
     assert {trial.seed for trial in trials}.isdisjoint({record.seed for record in first})
     assert search.choose(first)["cora/gcn"] == asdict(wanted[1])  # the finals are still to come
     late = [scored(1, search.FINAL_SEED, 75.0), scored(2, search.FINAL_SEED, 79.0)]
-    assert search.choose([*first, *late])["cora/gcn"] == asdict(wanted[2])
+    assert search.choose([*first, *late], 2, 1)["cora/gcn"] == asdict(wanted[2])
+    assert search.choose([*first, *late[1:]], 2, 1)["cora/gcn"] == asdict(wanted[1])  # finals not held to their end
+    assert search.choose([*first, *late], 2, 2)["cora/gcn"] == asdict(wanted[1])
     table = list(csv.DictReader(search.scores_csv([*first, *late]).splitlines()))
     assert len(table) == 7
     assert {row["stage"] for row in table} == {"search", "finals"}

@@ -35,7 +35,7 @@ def test_cells_and_their_summaries(tmp_path: Path) -> None:
     assert "86.8 ± 0.0 (1)" in page
     assert "some GPU" in page
     assert "Citeseer" not in page  # nothing there, nothing shown
-    assert "Finals were held for GCN on cora;" in page
+    assert "Finals were held for: GCN on cora." in page
     short = with_overview("a\n<!-- table 1 -->\nold\n<!-- end of table 1 -->\nb", folder)
     assert "| ARMA | 83.4 / - | 72.5 / - | 78.9 / - | 90.5 / 92.0 ± 0.0 (1) |" in short
     assert short.startswith("a\n")

@@ -41,7 +41,7 @@ def training_time(
             f"{timing.seconds_to_best:.2f}", f"{timing.val_accuracy:.1f}",
         )  # fmt: skip
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(out, times.draw(timings))
+    write_atomic(out, times.draw(timings, dataset))
     write_atomic(out.with_suffix(".csv"), times.to_csv(timings).encode())
     console.print(table)
     console.print(f"Written to {out} and {out.with_suffix('.csv')}", highlight=False, soft_wrap=True)

@@ -16,6 +16,7 @@ from armagnn.paper import search
 from armagnn.paper.published import DATASETS, METHODS
 from armagnn.tasks import UNBATCHED
 from armagnn.training.atomic import write_atomic
+from armagnn.training.config import torch_device
 from armagnn.training.engine import execute
 from armagnn.training.store import DEFAULT_STORE, Store
 
@@ -39,6 +40,9 @@ def node_classification(
     runs: Annotated[
         int | None, typer.Option(help="Trials of a cell.", show_default="100; 10 for gat, sage, gin and on PPI")
     ] = None,
+    chosen: Annotated[
+        Path | None, typer.Option(help="Settings of the tuned protocol, as the search's --out writes them.")
+    ] = None,
     store: StorePath = DEFAULT_STORE,
     device: Device = "cpu",
     workers: Workers = 1,
@@ -49,14 +53,22 @@ def node_classification(
     Finished trials are kept in the store; the same command again does what is missing. `armagnn results export` writes
     the table, `armagnn results page` the page.
     """
-    trials = []
+    if runs is not None and runs < 1:
+        raise ParameterError(f"runs is {runs}; it must be at least 1.")
+    trials, untuned = [], []
     for data, name, way in _cells(dataset or DATASETS, method or METHODS, protocol or node.PROTOCOLS):
-        few = name in UNBATCHED or data == "ppi"
-        count = runs if runs is not None else (10 if few else 100)
-        if count < 1:
-            raise ParameterError(f"runs is {count}; it must be at least 1.")
-        config = node.config_of(data, name, way)
+        count = runs or (10 if name in UNBATCHED or data == "ppi" else 100)
+        try:
+            config = node.config_of(data, name, way, chosen)
+        except node.NotTunedError:
+            if dataset and method:  # asked for by name
+                raise
+            untuned.append(f"{name} on {data}")
+            continue
         trials += [node.NodeTrial(config, run, run) for run in range(count)]
+    if untuned:
+        note = f"Left out, because no search has chosen their settings yet: {', '.join(untuned)} (tuned)."
+        Console(stderr=True).print(note, style="yellow", soft_wrap=True)
     _execute(trials, node.TABLE, store, device, workers, engine)
 
 
@@ -64,10 +76,10 @@ def node_classification(
 def node_classification_search(
     dataset: Dataset = None,
     method: Method = None,
-    settings: Annotated[int, typer.Option(help="Settings that are tried for each method.")] = 48,
-    seeds: Annotated[int, typer.Option(help="Trials of each setting.")] = 3,
-    finalists: Annotated[int, typer.Option(help="Settings that go to the finals.")] = 8,
-    final_seeds: Annotated[int, typer.Option(help="Trials of each of them there.")] = 20,
+    settings: Annotated[int, typer.Option(help="Settings that are tried for each method.")] = search.SETTINGS,
+    seeds: Annotated[int, typer.Option(help="Trials of each setting.")] = search.SEEDS,
+    finalists: Annotated[int, typer.Option(help="Settings that go to the finals.")] = search.FINALISTS,
+    final_seeds: Annotated[int, typer.Option(help="Trials of each of them there.")] = search.FINAL_SEEDS,
     store: StorePath = DEFAULT_STORE,
     device: Device = "cpu",
     workers: Workers = 1,
@@ -91,13 +103,13 @@ def node_classification_search(
     with Store(store) as opened:
         records = opened.select(table=search.TABLE)
     if out is not None:
-        write_atomic(out, (json.dumps(search.choose(records), indent=2) + "\n").encode())
+        write_atomic(out, (json.dumps(search.choose(records, finalists, final_seeds), indent=2) + "\n").encode())
     if scores is not None:
         write_atomic(scores, search.scores_csv(records).encode())
 
 
 def _cells(*choices: tuple[str, ...] | list[str]) -> list[tuple[str, str, str]]:
-    datasets, methods, protocols = choices
+    datasets, methods, protocols = (list(dict.fromkeys(names)) for names in choices)
     for data in datasets:
         for name in methods:
             node.check_cell(data, name)
@@ -105,6 +117,7 @@ def _cells(*choices: tuple[str, ...] | list[str]) -> list[tuple[str, str, str]]:
 
 
 def _execute(trials: list[node.NodeTrial], table: str, store: Path, device: str, workers: int, engine: str) -> None:
+    torch_device(device)  # refuses what is not there
     jobs = node.make_jobs(trials, table=table, device=device, checkpoints=store.parent / "checkpoints")
     planned: dict[tuple[str, str, str], int] = {}
     for trial in trials:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from armagnn.cli.trials_progress import mean_std
+from armagnn.errors import DataError
 from armagnn.paper.node_classification import is_current
 from armagnn.paper.page import results_page, with_overview
 from armagnn.training.atomic import write_atomic
@@ -49,7 +50,7 @@ def list_cells(
     console = Console()
     with Store(store, must_exist=True) as opened:
         records = opened.select()
-    records = [record for record in records if not record.table.endswith("-search")]  # they have no test results
+    records = _shown(records, console)
     for name, rows in groupby(records, key=lambda record: record.table):
         console.print(_cells(name, list(rows)))
     _say(console, f"{store}: {len(records)} trials")
@@ -77,11 +78,7 @@ def export(
     console = Console()
     with Store(store, must_exist=True) as opened:
         records = opened.select()
-    records = [record for record in records if not record.table.endswith("-search")]  # they have no test results
-    current = [record for record in records if is_current(record)]
-    if len(current) < len(records):
-        _say(console, f"{len(records) - len(current)} trials with other settings than the table has now are left out")
-    records = current
+    records = _shown(records, console)
     for name, rows in groupby(records, key=lambda record: record.table):
         trials = list(rows)
         export_csv(trials, out / f"{name}.csv")
@@ -99,8 +96,21 @@ def page(
     """Write the page of results from the exported tables."""
     write_atomic(out, results_page(folder).encode())
     if readme is not None:
-        write_atomic(readme, with_overview(readme.read_text(), folder).encode())
+        try:
+            text = readme.read_text()
+        except OSError as error:
+            raise DataError(f"{readme}: cannot be read ({error.strerror}).") from error
+        write_atomic(readme, with_overview(text, folder).encode())
     _say(Console(), str(out))
+
+
+def _shown(records: list[Record], console: Console) -> list[Record]:
+    """The trials that belong to tables: not those of a search, nor those with settings that a later one replaced."""
+    tables = [record for record in records if not record.table.endswith("-search")]
+    current = [record for record in tables if is_current(record)]
+    if len(current) < len(tables):
+        _say(console, f"{len(tables) - len(current)} trials with other settings than the table has now are left out")
+    return current
 
 
 def _say(console: Console, text: str) -> None:

@@ -17,6 +17,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from armagnn.errors import ParameterError
+
 MASK: Final = 0xFFFFFFFF
 MULTIPLIERS: Final = (0xD2511F53, 0xCD9E8D57)
 WEYL: Final = (0x9E3779B9, 0xBB67AE85)
@@ -64,7 +66,10 @@ def draw_seed(device: torch.device) -> Tensor:
     draws a fresh one each time it runs. Within `source` it is the next of the seeds given there.
     """
     if _source:
-        return next(_source[-1]).reshape(1)
+        seed = next(_source[-1], None)
+        if seed is None:
+            raise ParameterError("the network draws more dropout masks in one pass than there are seeds: fewer layers.")
+        return seed.reshape(1)
     return torch.randint(0, 2**62, (1,), dtype=torch.int64, device=device)
 
 

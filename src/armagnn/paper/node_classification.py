@@ -4,7 +4,7 @@
 input, on the hidden units and on ARMA's skip connections, early stopping on validation accuracy with patience 50 (of
 equal accuracies, the lower loss is the better). ``tuned`` changes what the text leaves open (drop rates, L2,
 activation, K of the last layer), chosen by `armagnn.paper.search` on validation data, and stops on validation loss with
-patience 100 (300 on PPI). ``wide`` is the tuned ARMA on PPI with 512 units and no dropout, beyond the paper.
+patience 100 (300 on PPI). ``wide`` is for PPI, beyond the paper: 512 units, ELU, no dropout, stopping as tuned.
 """
 
 from __future__ import annotations
@@ -101,16 +101,26 @@ def paper_config(dataset: str, method: str) -> NodeConfig:
     )  # fmt: skip
 
 
-def tuned_config(dataset: str, method: str) -> NodeConfig:
-    """The choice of the search that is committed with the package."""
+class NotTunedError(ParameterError):
+    """No search has chosen the settings of a cell yet."""
+
+
+def tuned_config(dataset: str, method: str, chosen: Path | None = None) -> NodeConfig:
+    """The choice of the search that is committed with the package, or of one of your own."""
     check_cell(dataset, method)
-    chosen = json.loads(resources.files("armagnn.paper").joinpath(CHOSEN).read_text())
-    cell = f"{dataset}/{method}"
-    if cell not in chosen:
-        raise ParameterError(
-            f"No search has been made for {method} on {dataset}: run armagnn reproduce node-classification-search."
+    source = resources.files("armagnn.paper").joinpath(CHOSEN) if chosen is None else chosen
+    try:
+        choices = json.loads(source.read_text())
+        cell = choices.get(f"{dataset}/{method}")
+        config = None if cell is None else NodeConfig(**cell)
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise ParameterError(f"{source}: not the choices of a search ({error}).") from error
+    if config is None:
+        raise NotTunedError(
+            f"No search has been made for {method} on {dataset}: run armagnn reproduce node-classification-search "
+            f"--dataset {dataset} --method {method} --out chosen.json, then this command with --chosen chosen.json."
         )
-    return NodeConfig(**chosen[cell])
+    return config
 
 
 def wide_config(dataset: str, method: str) -> NodeConfig:
@@ -121,13 +131,13 @@ def wide_config(dataset: str, method: str) -> NodeConfig:
     return replace(config, protocol=BEYOND, hidden=512, act="elu", patience=300, stop_on="loss")
 
 
-def config_of(dataset: str, method: str, protocol: str) -> NodeConfig:
+def config_of(dataset: str, method: str, protocol: str, chosen: Path | None = None) -> NodeConfig:
     """The configuration of a cell of the table."""
     if protocol == BEYOND:
         return wide_config(dataset, method)
     if protocol not in PROTOCOLS:
         raise UnknownNameError("protocol", protocol, (*PROTOCOLS, BEYOND))
-    return paper_config(dataset, method) if protocol == "paper" else tuned_config(dataset, method)
+    return paper_config(dataset, method) if protocol == "paper" else tuned_config(dataset, method, chosen)
 
 
 def is_current(record: Record) -> bool:
@@ -251,6 +261,8 @@ def work(job: NodeJob) -> Iterator[Record]:
         found = val if "search" in job.table else outcome.test | val
         metrics = {metric: value if metric.endswith("loss") else 100 * value for metric, value in found.items()}
         metrics.pop("loss", None)
+        if outcome.best_epoch == 0:  # no validation loss was ever finite: these are the metrics of the initial weights
+            metrics["diverged"] = 1.0
         for trial in by_setting[outcome.setting]:
             yield Record(
                 job.table, config.dataset, config.method, config.protocol, trial.run, 0, trial.seed,

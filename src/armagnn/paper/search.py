@@ -30,6 +30,9 @@ FIRST_SEED: Final = 1_000_000
 FINAL_SEED: Final = 2_000_000
 """Seeds of the finals."""
 
+SETTINGS, SEEDS, FINALISTS, FINAL_SEEDS = 48, 3, 8, 20
+"""Settings that are tried and trials of each; those that go to the finals and trials of each there."""
+
 
 def space(dataset: str, method: str, count: int) -> list[NodeConfig]:
     """The settings that are tried: the paper's, then `count` - 1 random ones, the same for every method.
@@ -81,7 +84,7 @@ def trials(dataset: str, method: str, count: int, seeds: int) -> list[NodeTrial]
 def finals(records: Iterable[Record], dataset: str, method: str, finalists: int, seeds: int) -> list[NodeTrial]:
     """The trials of the finals of one cell: the best settings of the search, from fresh seeds."""
     found = _scores(record for record in records if (record.dataset, record.method) == (dataset, method))
-    means = {config: statistics.fmean(values) for config, (values, _) in found.items()}
+    means = {config: statistics.fmean(values) for config, (values, _) in found.items() if values}
     best = sorted(means, key=lambda config: -means[config])[:finalists]  # first of equals: sorting is stable
     return [
         NodeTrial(NodeConfig(**json.loads(config)), index * seeds + offset, FINAL_SEED + offset)
@@ -90,14 +93,21 @@ def finals(records: Iterable[Record], dataset: str, method: str, finalists: int,
     ]
 
 
-def choose(records: Sequence[Record]) -> dict[str, dict[str, object]]:
-    """The chosen configuration of every cell: the highest mean validation accuracy in the finals, if they were held."""
+def choose(
+    records: Sequence[Record], finalists: int = FINALISTS, final_seeds: int = FINAL_SEEDS
+) -> dict[str, dict[str, object]]:
+    """The chosen configuration of every cell: the highest mean validation accuracy in the finals.
+
+    Where these were not held, or not to their end, it is that of the first stage.
+    """
     cells = sorted({(record.dataset, record.method) for record in records})
     chosen = {}
     for dataset, method in cells:
         scores = _scores(record for record in records if (record.dataset, record.method) == (dataset, method))
-        means = {config: statistics.fmean(late) for config, (_, late) in scores.items() if late}
-        means = means or {config: statistics.fmean(early) for config, (early, _) in scores.items()}
+        means = {config: statistics.fmean(early) for config, (early, _) in scores.items() if early}
+        late = {config: values for config, (_, values) in scores.items() if len(values) >= final_seeds}
+        if len(late) >= min(finalists, len(means)):
+            means = {config: statistics.fmean(values) for config, values in late.items()}
         chosen[f"{dataset}/{method}"] = asdict(NodeConfig(**json.loads(max(means, key=lambda c: means[c]))))
     return chosen
 

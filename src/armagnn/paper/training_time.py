@@ -12,9 +12,11 @@ from typing import Final
 import torch
 
 from armagnn.data import NodeDataset, load
+from armagnn.errors import ParameterError
 from armagnn.paper.node_classification import NodeConfig, check_cell, paper_config
 from armagnn.paper.page import LABELS
 from armagnn.tasks import UNBATCHED, NodeTask
+from armagnn.training.config import torch_device
 from armagnn.training.trials import Outcome, Trials
 
 METHODS: Final = ("gcn", "chebyshev", "cayley", "arma")
@@ -28,10 +30,10 @@ class Timing:
         method: the layer.
         device: where it was trained.
         epochs: epochs that were timed, each with its validation.
-        seconds_per_epoch: their mean time, the first few (which compile) left out.
-        best_epoch: the epoch with the best validation score.
+        seconds_per_epoch: their mean time, after a short training that has compiled what there is to compile.
+        best_epoch: the epoch with the lowest validation loss.
         seconds_to_best: the time until then.
-        val_accuracy: that score, in per cent.
+        val_accuracy: the validation accuracy there, in per cent.
     """
 
     method: str
@@ -49,7 +51,9 @@ def measure(
     """Train every method once with the paper's hyperparameters (seed 0, stopping on validation loss), and time it."""
     for method in methods:
         check_cell(dataset, method)
-    place = torch.device(device)
+    if epochs < 1:
+        raise ParameterError(f"epochs is {epochs}; it must be at least 1.")
+    place = torch_device(device)
     name = torch.cuda.get_device_name(place) if place.type == "cuda" else "CPU"
     data = load(dataset).to(place)
     for method in methods:
@@ -84,7 +88,7 @@ def to_csv(timings: Sequence[Timing]) -> str:
     return table.getvalue()
 
 
-def draw(timings: Sequence[Timing]) -> bytes:
+def draw(timings: Sequence[Timing], dataset: str = "ppi") -> bytes:
     """The figure, as PNG: seconds per epoch, and seconds to the best validation score."""
     from matplotlib.figure import Figure  # slow to import, and needed only here
 
@@ -95,7 +99,7 @@ def draw(timings: Sequence[Timing]) -> bytes:
     left.set(ylabel="milliseconds per epoch")
     right.bar(names, [timing.seconds_to_best for timing in timings], color="tab:orange")
     right.set(ylabel="seconds to the best validation score")
-    figure.suptitle(f"Training on PPI (rebuilt), {timings[0].device}")
+    figure.suptitle(f"Training on {LABELS[dataset]}, {timings[0].device}")
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=110)
     return picture.getvalue()

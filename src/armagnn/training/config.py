@@ -12,6 +12,24 @@ from armagnn.errors import DeviceError, ParameterError, RunError
 from armagnn.training.stopping import check_stopping
 
 
+def torch_device(name: str) -> torch.device:
+    """A device by its name; it must be there and be one that the kernels know.
+
+    Example:
+        >>> torch_device("cpu")
+        device(type='cpu')
+    """
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ParameterError(f"device is {name!r}; use 'cpu', 'cuda' or 'cuda:0'.") from error
+    if device.type not in ("cpu", "cuda"):
+        raise ParameterError(f"device is {name!r}; use 'cpu', 'cuda' or 'cuda:0'.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise DeviceError(f"device is {name!r}, but torch sees {torch.cuda.device_count()} GPU(s). Use 'cpu'.")
+    return device
+
+
 @dataclass(frozen=True)
 class TrainConfig:
     """Hyperparameters of a run; the defaults are the paper's for ARMA on Cora, but for early stopping.
@@ -111,17 +129,7 @@ class TrainConfig:
 
     def torch_device(self) -> torch.device:
         """The device, which must be there and be one that the kernels know."""
-        try:
-            device = torch.device(self.device)
-        except RuntimeError as error:
-            raise ParameterError(f"device is {self.device!r}; use 'cpu', 'cuda' or 'cuda:0'.") from error
-        if device.type not in ("cpu", "cuda"):
-            raise ParameterError(f"device is {self.device!r}; use 'cpu', 'cuda' or 'cuda:0'.")
-        if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-            raise DeviceError(
-                f"device is {self.device!r}, but torch sees {torch.cuda.device_count()} GPU(s). Use 'cpu'."
-            )
-        return device
+        return torch_device(self.device)
 
     def to_json(self) -> dict[str, Any]:
         """The configuration as plain JSON."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from armagnn.training.checkpoint import Checkpoint
+from armagnn.training.run import current_versions
 from armagnn.training.trials import Outcome, Trials
 
 EVERY: Final = 60.0
@@ -24,9 +25,12 @@ class Saver:
     def __init__(self, checkpoint: Checkpoint, trials: Trials, every: float = EVERY) -> None:
         self.checkpoint, self.trials, self.every = checkpoint, trials, every
         self._last = time.monotonic()
-        state = checkpoint.load()
-        if state is not None:
-            trials.restore(state, trials.settings)
+        saved = checkpoint.load()
+        # one of other software, or of another network, is no use: the trials begin anew
+        if saved is not None and saved.get("versions") == current_versions():
+            state = saved["trials"]
+            if state["params"].keys() == trials.params.keys():
+                trials.restore(state, trials.settings)
 
     def run(self) -> Iterator[Outcome]:
         """Train, and yield every trial when it has stopped."""
@@ -39,7 +43,7 @@ class Saver:
 
     def save(self) -> None:
         """Write a checkpoint."""
-        self.checkpoint.save(self.trials.state())
+        self.checkpoint.save({"versions": current_versions(), "trials": self.trials.state()})
         self._last = time.monotonic()
 
     def clear(self) -> None:

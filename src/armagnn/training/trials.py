@@ -144,6 +144,8 @@ class Trials:
             raise ParameterError(f"{len(settings)} trials of a network that cannot be batched: train them one by one.")
         self.task, self.epochs, self.patience, self.stop_on = task, epochs, patience, stop_on
         self.device, self.batched = torch.device(device), batched and len(settings) > 1
+        if self.device.type == "cuda":  # kernels are launched, and recorded, on the current device
+            torch.cuda.set_device(self.device)
         self.settings = list(settings)
         networks: list[Any] = [_drawn(build, setting.seed, dtype) for setting in settings]
         self.network = cast(Any, networks[0].to(self.device))

@@ -2,7 +2,7 @@
 
 =============  =====================================================================================
 `ops`          the registered operators: autograd, vmap, shapes for the compiler, choice of back end
-`layer`        a whole ARMA layer as one operation
+`layer`        a whole ARMA layer as one operation; `layer_trials`: many of them under vmap
 `reference`    plain torch: the oracle in tests and the fall-back where nothing faster is installed
 `cpu`          numba kernels for the processor, built on `gather` (vector code), `threads`, `compiled`
 `gpu`          Triton kernels for the GPU

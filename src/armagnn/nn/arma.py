@@ -13,7 +13,8 @@ from torch_geometric.nn.conv import MessagePassing
 
 from armagnn import kernels
 from armagnn.errors import ShapeError, UnknownNameError
-from armagnn.kernels.layer import Fixed, Matrix, arma_trials, needs_gradient, usable_by_trials
+from armagnn.kernels.layer import Matrix
+from armagnn.kernels.layer_trials import Fixed, arma_trials, needs_gradient, usable_by_trials
 from armagnn.kernels.ops import is_batched
 from armagnn.kernels.random import draw_seed
 from armagnn.nn import activations

@@ -1,0 +1,1 @@
+"""Fixed points and linear systems: each solver returns its solution and how it got there."""

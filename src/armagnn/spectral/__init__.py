@@ -1,0 +1,1 @@
+"""Spectrum, empirical response, and pictures of what a filter or a layer does (Section 5)."""

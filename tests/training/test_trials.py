@@ -225,14 +225,19 @@ class Scripted:
     """A task with validation results written down, to see what is made of them."""
 
     def __init__(self, results: Sequence[tuple[float, float]]) -> None:
-        self.results, self.epoch = results, -1
+        self.results, self.epoch, self.steps = results, -1, 1
 
-    def loss(self, predict: Any) -> Tensor:
-        self.epoch += 1
+    def start(self, epoch: int) -> bool:
+        self.epoch = epoch
+        return False
+
+    def batch(self, step: Tensor) -> None: ...
+
+    def loss(self, predict: Any, batch: None, target: Tensor) -> Tensor:
         data = DATA[True]
         return cross_entropy(predict(data.x.to(torch.float64), None), data.y)
 
-    def metrics(self, predict: Any, split: str) -> dict[str, Tensor]:
+    def metrics(self, predict: Any, split: str, target: Tensor) -> dict[str, Tensor]:
         loss, value = self.results[self.epoch]
         return {"loss": torch.tensor(loss, dtype=torch.float64), "accuracy": torch.tensor(value, dtype=torch.float64)}
 

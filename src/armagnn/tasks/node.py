@@ -128,7 +128,7 @@ class NodeNet(nn.Module):
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """The graph (or graphs) that one split is predicted on: features, operator, and the split's nodes and labels."""
 
     x: Tensor | CSR
@@ -137,6 +137,7 @@ class _Part:
     y: Tensor
 
     def logits(self, predict: Predict) -> Tensor:
+        """Logits of the split's nodes."""
         return predict(self.x, self.op).index_select(-2, self.idx)
 
 
@@ -154,21 +155,33 @@ class NodeTask:
 
     def __init__(self, dataset: NodeDataset, net: NodeNet, dtype: torch.dtype = torch.float32) -> None:
         self.dataset = dataset
-        self.parts: dict[str, _Part] = {}
+        self.parts: dict[str, Part] = {}
         x, op = dataset.x, None
         for split in ("train", "val", "test"):
             part = dataset if dataset.graph is None else dataset.part(split)
             if not self.parts or part is not dataset:
                 x, op = part.x.to(dtype), net.conv1.operator(part.edge_index, part.num_nodes, dtype=dtype)
             idx = part.idx(split)
-            self.parts[split] = _Part(x, op, idx, part.y.index_select(0, idx))
+            self.parts[split] = Part(x, op, idx, part.y.index_select(0, idx))
 
-    def loss(self, predict: Predict) -> Tensor:
-        """The loss on the training nodes, a tensor without axes."""
-        part = self.parts["train"]
-        return cross_entropy(part.logits(predict), part.y)
+    @property
+    def steps(self) -> int:
+        """One step an epoch, on all training nodes."""
+        return 1
 
-    def metrics(self, predict: Predict, split: str) -> dict[str, Tensor]:
+    def start(self, epoch: int) -> bool:
+        """No epoch is different from the others."""
+        return False
+
+    def batch(self, step: Tensor | None = None) -> Part:
+        """The training nodes."""
+        return self.parts["train"]
+
+    def loss(self, predict: Predict, batch: Part, target: Tensor | None = None) -> Tensor:
+        """The loss on the nodes of the batch, a tensor without axes."""
+        return cross_entropy(batch.logits(predict), batch.y)
+
+    def metrics(self, predict: Predict, split: str, target: Tensor | None = None) -> dict[str, Tensor]:
         """Loss and accuracy (and, with many labels per node, micro_f1) on the nodes of a split, without axes."""
         part = self.parts[split]
         logits = part.logits(predict)

@@ -51,7 +51,7 @@ class Trial:
                 f"Training diverged (seed {setting.seed}): its validation loss was never a finite number. "
                 f"Lower lr (now {setting.lr})."
             )
-        rest = {name: value for name, value in vars(outcome).items() if name != "setting"}
+        rest = {name: value for name, value in vars(outcome).items() if name not in ("setting", "beside")}
         return cls(seed=outcome.setting.seed, **rest)
 
 

@@ -1,12 +1,12 @@
-"""Trials are an axis: R trainings of one network on one graph, as one training.
+"""Trials are an axis: R trainings of one network on the same data, as one training.
 
 Parameters have one more axis, of length R; ``torch.func.vmap`` carries it through the network, where the kernels fold
 it into the feature axis of one product. Each trial has its own initial weights, masks, learning rate, L2 weight, drop
 rates and early stopping, and gives what it would give alone: initial weights and the seeds of its masks are functions
 of its own seed, and nothing mixes the trials but the order in which a sum is taken.
 
-On a GPU an epoch (step, validation, early stopping) is recorded once and replayed: no part of it waits for the
-processor.
+On a GPU a step, and what follows the last step of an epoch (validation, early stopping), are recorded once and
+replayed: no part of them waits for the processor.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, cast
 
 import torch
@@ -25,28 +25,46 @@ from armagnn.errors import ParameterError
 from armagnn.kernels import backend
 from armagnn.kernels.random import keys, source
 from armagnn.training.capture import capture
+from armagnn.training.keeping import Keeper
 from armagnn.training.stopping import check_stopping
 
 DRAWS: Final = 64
 """The most seeds of masks that a network may draw in one forward pass."""
 
 AHEAD: Final = 128
-"""Epochs whose seeds are drawn at a time."""
+"""Steps whose seeds are drawn at a time."""
 
 LOOK: Final = {"cpu": 5, "cuda": 25}
-"""Epochs between two looks at who has stopped; a look waits for the device, and changes no result."""
+"""Steps between two looks at who has stopped (epochs are not broken up); a look waits for the device, and changes no
+result."""
+
+EAGER: Final = 3
+"""Times that a piece of work is done, and compiles its kernels, before it is recorded."""
 
 Predict = Callable[..., Tensor]
 
 
 class Task(Protocol):
-    """What is trained for: a loss, and metrics (with at least "loss" and "accuracy") of the splits."""
+    """What is trained for: batches, a loss, and metrics of the splits, on one device.
 
-    def loss(self, predict: Predict) -> Tensor:
-        """The training loss, without axes."""
+    An epoch has `steps` steps. ``target`` is the trial's own number of that name, for tasks with several targets.
+    """
 
-    def metrics(self, predict: Predict, split: str) -> dict[str, Tensor]:
-        """The metrics of "val" or "test", each without axes."""
+    @property
+    def steps(self) -> int:
+        """Steps of an epoch."""
+
+    def start(self, epoch: int) -> bool:
+        """Get ready for the batches of an epoch, counted from 0; True if recorded steps cannot serve them."""
+
+    def batch(self, step: Tensor) -> Any:
+        """The batch of a step of this epoch, (1,) int64 on the device, counted from 0."""
+
+    def loss(self, predict: Predict, batch: Any, target: Tensor) -> Tensor:
+        """The training loss on a batch, without axes."""
+
+    def metrics(self, predict: Predict, split: str, target: Tensor) -> dict[str, Tensor]:
+        """The metrics of "val" or "test", each without axes: "loss", of a classification "accuracy", and others."""
 
 
 class Network(Protocol):
@@ -68,12 +86,14 @@ class Setting:
         lr: learning rate of Adam.
         l2: c of the penalty c ||W||^2 on every kernel W (not on biases, nor on single numbers); its gradient is 2 c W.
         rates: drop rates, as the network's ``set_rates`` takes them.
+        target: which of the task's targets the trial learns, where there are several.
     """
 
     seed: int
     lr: float
     l2: float
     rates: tuple[float, ...] = ()
+    target: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +107,9 @@ class Outcome:
         val: validation metrics of those weights.
         test: their test metrics, looked at once, after training.
         seconds: its share of the time of the batch.
-        history: per epoch "train_loss" (under dropout, before the step), "val_loss" and "val_accuracy".
+        history: per epoch "train_loss" (under dropout, before each step), "val_loss" and "val_accuracy".
         state: those weights, on the CPU.
+        beside: test metrics of the weights that other stopping rules would have kept, by rule.
     """
 
     setting: Setting
@@ -99,10 +120,11 @@ class Outcome:
     seconds: float
     history: dict[str, list[float]]
     state: dict[str, Tensor]
+    beside: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
 class Trials:
-    """R trainings of one network as one: full-batch Adam, validation after every step, early stopping by trial.
+    """R trainings of one network as one: Adam, validation after every epoch, early stopping by trial.
 
     Args:
         build: makes the network, with weights from torch's global generator.
@@ -111,6 +133,7 @@ class Trials:
         epochs: most epochs of a trial.
         patience: epochs without improvement after which a trial stops.
         stop_on: "loss" or "accuracy" (of which, where equal, the lower loss is the better), on validation.
+        beside: other rules whose results are told too (see `Keeper`); a trial goes on until all rules have stopped it.
         device: where to train.
         dtype: of the parameters.
         batched: whether vmap can carry the trials through the network; if not, there must be one alone.
@@ -135,6 +158,7 @@ class Trials:
         epochs: int,
         patience: int,
         stop_on: str,
+        beside: Sequence[str] = (),
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
         batched: bool = True,
@@ -142,7 +166,7 @@ class Trials:
         check_stopping(stop_on, patience)
         if not batched and len(settings) != 1:
             raise ParameterError(f"{len(settings)} trials of a network that cannot be batched: train them one by one.")
-        self.task, self.epochs, self.patience, self.stop_on = task, epochs, patience, stop_on
+        self.task, self.epochs, self.patience, self.rules = task, epochs, patience, (stop_on, *beside)
         self.device, self.batched = torch.device(device), batched and len(settings) > 1
         if self.device.type == "cuda":  # kernels are launched, and recorded, on the current device
             torch.cuda.set_device(self.device)
@@ -169,17 +193,18 @@ class Trials:
             param.requires_grad_()
         self.mean = {name: torch.zeros_like(param) for name, param in self.params.items()}
         self.square = {name: torch.zeros_like(param) for name, param in self.params.items()}
-        self.best = {name: param.detach().clone() for name, param in self.params.items()}
+        self.keepers = [Keeper(rule, self.patience, self.params, self.axes, trials) for rule in self.rules]
         self.seed = torch.tensor([setting.seed for setting in self.settings], device=device)
         self.lr = numbers([setting.lr for setting in self.settings])
         self.decay = numbers([2.0 * setting.l2 for setting in self.settings])
         self.rates = numbers([setting.rates for setting in self.settings])  # type: ignore[misc]
         self.free = torch.zeros_like(self.decay)
-        self.score = torch.full((trials, 2), -torch.inf, dtype=torch.float64, device=device)
-        self.best_epoch = torch.zeros(trials, dtype=torch.int64, device=device)
+        self.target = torch.tensor([setting.target for setting in self.settings], device=device)
         self.active = torch.ones(trials, dtype=torch.bool, device=device)
+        self.losses = torch.zeros(trials, dtype=torch.float64, device=device)
         self.history = torch.full((self.epochs, 3, trials), torch.nan, dtype=torch.float64, device=device)
         self.epoch = torch.zeros(1, dtype=torch.int64, device=device)
+        self.step = torch.zeros(1, dtype=torch.int64, device=device)  # of this epoch
         self.seeds = torch.zeros(AHEAD, trials, DRAWS, dtype=torch.int64, device=device)
         self.done = 0
         self.spent = [0.0] * trials
@@ -188,29 +213,32 @@ class Trials:
         """All that training goes on from, as a nested dict of tensors and plain numbers."""
         return {
             "params": {name: param.detach() for name, param in self.params.items()},
-            "mean": self.mean, "square": self.square, "best": self.best,
-            "score": self.score, "best_epoch": self.best_epoch, "active": self.active,
-            "history": self.history[: self.done].clone(), "done": self.done, "spent": self.spent,
-            "settings": [[setting.seed, setting.lr, setting.l2, *setting.rates] for setting in self.settings],
+            "mean": self.mean, "square": self.square, "keepers": {k.rule: k.state() for k in self.keepers},
+            "active": self.active, "history": self.history[: self.done].clone(), "done": self.done,
+            "spent": self.spent,
+            "settings": [[s.seed, s.lr, s.l2, s.target, *s.rates] for s in self.settings],
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any], settings: Sequence[Setting]) -> bool:
         """Go on from a `state` with the trials of `settings`; False, and nothing done, if it does not have them all."""
-        saved = [Setting(int(seed), lr, l2, tuple(rates)) for seed, lr, l2, *rates in state["settings"]]
+        saved = [
+            Setting(int(seed), lr, l2, tuple(rates), int(target)) for seed, lr, l2, target, *rates in state["settings"]
+        ]
         if not set(settings) <= set(saved):
             return False
         self.settings = saved
         self.batched = self.batched and len(self.settings) > 1
         self.params = {name: value.to(self.device).clone() for name, value in state["params"].items()}
         self._start()
-        for name in ("mean", "square", "best"):
+        for name in ("mean", "square"):
             setattr(self, name, {key: value.to(self.device).clone() for key, value in state[name].items()})
-        for name in ("score", "best_epoch", "active"):
-            setattr(self, name, state[name].to(self.device).clone())
+        for keeper in self.keepers:
+            keeper.restore(state["keepers"][keeper.rule])
+        self.active = state["active"].to(self.device).clone()
         self.done, self.spent = int(state["done"]), list(state["spent"])
         self.history[: self.done] = state["history"].to(self.device)
         self.epoch.fill_(self.done)
-        self._draw_seeds()
+        self._draw_seeds(self.done * self.task.steps)
         self._keep([index for index, setting in enumerate(saved) if setting in set(settings)])
         return True
 
@@ -225,96 +253,74 @@ class Trials:
         results = function(alone, *(other.squeeze(0) for other in others))
         return torch.utils._pytree.tree_map(lambda t: t.unsqueeze(0), results)
 
-    def _along(self, values: Tensor, name: str) -> Tensor:
-        """Return numbers of the trials, shape (R), so that they broadcast with a parameter."""
-        shape = [1] * self.params[name].dim()
-        shape[self.axes[name]] = -1
-        return values.view(shape)
-
     def _predict(self, params: dict[str, Tensor]) -> Predict:
         return lambda *inputs: functional_call(self.network, params, inputs)
 
-    def _loss(self, params: dict[str, Tensor], seeds: Tensor, rates: Tensor) -> Tensor:
-        self.network.set_rates(*rates.unbind(0))  # tensors, alone too: a rate of 0 then draws its seed as any other
-        with source(seeds):
-            return self.task.loss(self._predict(params))
-
     def _metrics(self, params: dict[str, Tensor], split: str) -> dict[str, Tensor]:
         self.network.eval()
+
+        def single(params: dict[str, Tensor], target: Tensor) -> dict[str, Tensor]:
+            return self.task.metrics(self._predict(params), split, target)
+
         with torch.no_grad():
-            found: dict[str, Tensor] = self._mapped(lambda p: self.task.metrics(self._predict(p), split), params)
+            found: dict[str, Tensor] = self._mapped(single, params, self.target)
         return found
 
-    def _step(self) -> Tensor:
-        """Take one step of Adam in every trial; return the losses before it."""
+    def _one_step(self) -> None:
+        """Take one step of Adam in every trial, and note the losses before it."""
         self.network.train()
-        seeds = self.seeds.index_select(0, self.epoch % AHEAD).squeeze(0)
-        losses: Tensor = self._mapped(self._loss, self.params, seeds, self.rates)
+        count = self.epoch * self.task.steps + self.step
+        seeds = self.seeds.index_select(0, count % AHEAD).squeeze(0)
+        batch = self.task.batch(self.step)
+
+        def single(params: dict[str, Tensor], seeds: Tensor, rates: Tensor, target: Tensor) -> Tensor:
+            self.network.set_rates(*rates.unbind(0))  # tensors, alone too: a rate of 0 then draws its seed as any other
+            with source(seeds):
+                return self.task.loss(self._predict(params), batch, target)
+
+        losses: Tensor = self._mapped(single, self.params, seeds, self.rates, self.target)
         gradients = torch.autograd.grad(losses.sum(), list(self.params.values()), allow_unused=True)
-        adam, count = backend(self.device).adam, (self.epoch + 1).double().squeeze(0)
+        adam, count = backend(self.device).adam, (count + 1).double().squeeze(0)
         with torch.no_grad():
             for (name, param), gradient in zip(self.params.items(), gradients, strict=True):
                 if gradient is not None:
                     decay = self.free if name.endswith("bias") or param.dim() < 3 else self.decay
                     tensors = (param.detach(), gradient, self.mean[name], self.square[name])
                     adam(*tensors, self.lr, decay, count, self.axes[name])
-        return losses.detach()
+            self.losses += losses.detach()
+            self.step += 1
 
-    def _one_epoch(self) -> None:
-        losses = self._step()
+    def _judge(self) -> None:
+        """Validate after the last step of an epoch, and let every rule see it."""
         found = self._metrics(self.params, "val")
         with torch.no_grad():
-            loss, accuracy = found["loss"], found["accuracy"]
-            first, tie = (-loss, torch.zeros_like(loss)) if self.stop_on == "loss" else (accuracy, -loss)
-            before, tied = self.score.unbind(1)
-            better = (first > before) | ((first == before) & (tie > tied))
-            better &= self.active & loss.isfinite()  # NaN has an argmax, and so an accuracy
-            self.score.copy_(torch.where(better[:, None], torch.stack([first, tie], 1), self.score))
-            self._remember(better)
-            row = torch.stack([losses.double(), loss, accuracy])
+            loss = found["loss"].double()
+            accuracy = found.get("accuracy", torch.full_like(loss, torch.nan))  # a regression has none
+            row = torch.stack([self.losses / self.task.steps, loss, accuracy])
             self.history.index_copy_(0, self.epoch, row.unsqueeze(0))
             self.epoch += 1
-            self.best_epoch.copy_(torch.where(better, self.epoch, self.best_epoch))
-            self.active &= self.epoch - self.best_epoch < self.patience
+            self.active.zero_()
+            for keeper in self.keepers:
+                keeper.judge(self.epoch, loss, accuracy, self.params)
+                self.active |= keeper.active
+            self.losses.zero_()
+            self.step.zero_()
 
-    def _remember(self, better: Tensor) -> None:
-        """Keep the parameters of the trials that are better than before."""
-        if self.device.type == "cpu" and bool(better.all()):
-            torch._foreach_copy_(list(self.best.values()), [param.detach() for param in self.params.values()])
-            return
-        if self.device.type == "cpu":  # where looking costs nothing, copying all of them would
-            for index in better.nonzero().flatten().tolist():
-                for name, param in self.params.items():
-                    self.best[name].select(self.axes[name], index).copy_(param.select(self.axes[name], index))
-            return
-        for name, param in self.params.items():
-            torch.where(self._along(better, name), param.detach(), self.best[name], out=self.best[name])
-
-    def _draw_seeds(self) -> None:
-        start = self.done // AHEAD * AHEAD
+    def _draw_seeds(self, step: int) -> None:
+        start = step // AHEAD * AHEAD
         self.seeds.copy_(keys(self.seed, range(start, start + AHEAD), DRAWS))
 
     # ------------------------------------------------------------------------------------------------------------ run
 
     def run(self, look: Callable[[Trials], None] | None = None) -> Iterator[Outcome]:
         """Train, and yield every trial when it has stopped; ``look(self)`` is called between epochs now and then."""
-        replay: Callable[[], None] | None = None
-        eager = 3  # epochs that compile kernels before one can be recorded
+        recorder = _Recorder(self.device)
+        between = -(-LOOK.get(self.device.type, 5) // self.task.steps)
         while self.settings:
             began, trials = time.perf_counter(), len(self.settings)
-            until = min(self.epochs, self.done + LOOK.get(self.device.type, 5))
+            until = min(self.epochs, self.done + between)
             while self.done < until:
-                if self.done % AHEAD == 0:
-                    self._draw_seeds()
-                if replay is None and self.device.type == "cuda" and eager == 0:
-                    replay = self._recorded()
-                    eager = -1
-                if replay is None:
-                    eager -= eager > 0
-                    self._one_epoch()
-                else:
-                    replay()
-                self.done += 1
+                self._one_epoch(recorder)
             active = self.active.tolist() if self.done < self.epochs else [False] * trials
             self.spent = [spent + (time.perf_counter() - began) / trials for spent in self.spent]
             stopped = [index for index in range(trials) if not active[index]]
@@ -322,22 +328,27 @@ class Trials:
             if stopped and (self.device.type == "cpu" or 2 * len(stopped) >= trials):
                 yield from self._outcomes(stopped)
                 self._keep([index for index in range(trials) if active[index]])
-                replay, eager = None, 1
+                recorder = _Recorder(self.device)
             if look is not None:
                 look(self)
 
-    def _recorded(self) -> Callable[[], None] | None:
-        """Return an epoch as one launch, or None if the network waits for the processor in between."""
-        try:
-            return capture(self._one_epoch, warmup=0)
-        except RuntimeError:
-            torch.cuda.synchronize(self.device)
-            return None
+    def _one_epoch(self, recorder: _Recorder) -> None:
+        steps = self.task.steps
+        if self.task.start(self.done):
+            recorder.forget()
+        for step in range(self.done * steps, (self.done + 1) * steps):
+            if step % AHEAD == 0:
+                self._draw_seeds(step)
+            recorder.do(self._one_step)
+        recorder.do(self._judge)
+        self.done += 1
 
     def _outcomes(self, stopped: list[int]) -> Iterator[Outcome]:
-        val = {name: values.tolist() for name, values in self._metrics(self.best, "val").items()}
-        test = {name: values.tolist() for name, values in self._metrics(self.best, "test").items()}
-        best, history = self.best_epoch.tolist(), self.history[: self.done].cpu()
+        first, *others = self.keepers
+        val = _lists(self._metrics(first.kept, "val"))
+        test = _lists(self._metrics(first.kept, "test"))
+        beside = {keeper.rule: _lists(self._metrics(keeper.kept, "test")) for keeper in others}
+        best, history = first.best_epoch.tolist(), self.history[: self.done].cpu()
         for index in stopped:
             epochs = min(self.done, best[index] + self.patience)
             rows = history[:epochs, :, index].t().tolist()
@@ -349,23 +360,59 @@ class Trials:
                 {name: values[index] for name, values in test.items()},
                 self.spent[index],
                 dict(zip(("train_loss", "val_loss", "val_accuracy"), rows, strict=True)),
-                {name: value.select(self.axes[name], index).cpu().clone() for name, value in self.best.items()},
+                {name: value.select(self.axes[name], index).cpu().clone() for name, value in first.kept.items()},
+                {rule: {name: values[index] for name, values in found.items()} for rule, found in beside.items()},
             )
 
     def _keep(self, indices: list[int]) -> None:
         """Go on with some of the trials only."""
         chosen = torch.tensor(indices, dtype=torch.int64, device=self.device)
-        for name in ("params", "mean", "square", "best"):
+        for name in ("params", "mean", "square"):
             kept = {k: v.detach().index_select(self.axes[k], chosen) for k, v in getattr(self, name).items()}
             setattr(self, name, kept)
         for param in self.params.values():
             param.requires_grad_()
-        for name in ("seed", "lr", "decay", "rates", "free", "score", "best_epoch", "active"):
+        for keeper in self.keepers:
+            keeper.select(chosen)
+        for name in ("seed", "lr", "decay", "rates", "free", "target", "active", "losses"):
             setattr(self, name, getattr(self, name).index_select(0, chosen))
         self.history, self.seeds = self.history.index_select(2, chosen), self.seeds.index_select(1, chosen)
         self.settings = [self.settings[index] for index in indices]
         self.spent = [self.spent[index] for index in indices]
         self.batched = self.batched and len(indices) > 1
+
+
+class _Recorder:
+    """Does a piece of work; on a GPU, after a few times, as one launch of what was recorded of it."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._done: dict[Callable[[], None], int] = {}
+        self._replays: dict[Callable[[], None], Callable[[], None] | None] = {}
+
+    def do(self, work: Callable[[], None]) -> None:
+        """Do it."""
+        count = self._done[work] = self._done.get(work, 0) + 1
+        if self.device.type == "cuda" and count == EAGER + 1:
+            self._replays[work] = self._recorded(work)
+        (self._replays.get(work) or work)()
+
+    def forget(self) -> None:
+        """Record anew what is done next."""
+        self._done.clear()
+        self._replays.clear()
+
+    def _recorded(self, work: Callable[[], None]) -> Callable[[], None] | None:
+        """Return the work as one launch, or None if it waits for the processor in between."""
+        try:
+            return capture(work, warmup=0)
+        except RuntimeError:
+            torch.cuda.synchronize(self.device)
+            return None
+
+
+def _lists(found: dict[str, Tensor]) -> dict[str, list[float]]:
+    return {name: values.tolist() for name, values in found.items()}
 
 
 def _drawn(build: Callable[[], nn.Module], seed: int, dtype: torch.dtype) -> nn.Module:

@@ -1,0 +1,67 @@
+"""Pictures of responses and components over the frequencies lambda = 1 - mu, low ones on the left."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from armagnn.errors import ParameterError
+
+FORMATS = ("png", "svg", "pdf")
+
+
+def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Any, Any]:
+    """Return a figure and its axes as an array (rows, columns); nothing is shown on a screen.
+
+    Example:
+        >>> figure, axes = new_figure(6, 3, columns=2)
+        >>> axes.shape
+        (1, 2)
+    """
+    from matplotlib.figure import Figure  # slow to import, and needed only for pictures
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def plot_response(axes: Any, mu: Tensor, h: Tensor, **style: Any) -> None:
+    """Draw a response as a line over lambda = 1 - mu; NaN, where the signal was silent, is left out."""
+    known = h.isfinite()
+    order = (1.0 - mu[known]).argsort()
+    axes.plot((1.0 - mu[known])[order].numpy(), h[known][order].numpy(), **style)
+
+
+def scatter_response(axes: Any, mu: Tensor, h: Tensor, **style: Any) -> None:
+    """Draw a response as one small point per frequency lambda = 1 - mu."""
+    known = h.isfinite()
+    options = {"s": 3, "alpha": 0.35, "linewidths": 0, "rasterized": True} | style
+    axes.scatter((1.0 - mu[known]).numpy(), h[known].numpy(), **options)
+
+
+def plot_components(axes: Any, mu: Tensor, component: Tensor, bands: int = 60, **style: Any) -> None:
+    """Draw the root mean square of the components in equal bands of lambda = 1 - mu, as steps on a log scale."""
+    band = ((1.0 - mu) / 2.0 * bands).long().clamp(0, bands - 1)
+    count = torch.zeros(bands, dtype=component.dtype).index_add(0, band, torch.ones_like(component))
+    energy = torch.zeros(bands, dtype=component.dtype).index_add(0, band, component.square())
+    height = torch.where(count > 0, (energy / count.clamp_min(1)).sqrt(), torch.nan)
+    axes.stairs(height.numpy(), torch.linspace(0, 2, bands + 1).numpy(), baseline=None, **style)
+    axes.set_yscale("log")
+
+
+def picture(figure: Any, format: str = "png", dpi: int = 110) -> bytes:
+    """Return the figure as the bytes of a PNG, SVG or PDF file.
+
+    Example:
+        >>> picture(new_figure(2, 2)[0])[:4]
+        b'\\x89PNG'
+    """
+    if format not in FORMATS:
+        raise ParameterError(f"cannot draw {format!r}: name the picture *.png, *.svg or *.pdf.")
+    content = io.BytesIO()
+    # without the date the same numbers give the same bytes
+    metadata = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[format]
+    figure.savefig(content, format=format, dpi=dpi, metadata=metadata)
+    return content.getvalue()

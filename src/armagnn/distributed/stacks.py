@@ -1,0 +1,190 @@
+"""The K stacks of an ARMA layer over the ranks of a process group (Section 4.1)."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Final
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.nn.parameter import Parameter
+
+from armagnn import kernels
+from armagnn.distributed.collectives import copied, summed
+from armagnn.distributed.masks import keep_columns
+from armagnn.errors import DTypeError, ParameterError
+from armagnn.nn import ARMAConv, activations
+from armagnn.operators import CSR, GraphOperator
+
+AXES: Final = {"initial_weight": 1, "weight": 1, "skip_weight": 2, "bias": 1}
+"""The axis of each parameter of a layer along which its stacks lie."""
+
+
+def parallelize_stacks(conv: ARMAConv, mesh: DeviceMesh | dist.ProcessGroup) -> ParallelStacks:
+    r"""Share the stacks of a layer out over ranks: :math:`\bar X = \sum_r \frac{K_r}{K} \bar X_r`.
+
+    The stacks of Eq. 16 are independent of each other, so rank r iterates its K_r of them and one sum over the ranks
+    gives the mean of all. A layer of the same values and gradients comes back; the one given is left alone. All ranks
+    of the mesh call this together, and take the weights of its first rank.
+
+    Args:
+        conv: the layer, on the device of this rank.
+        mesh: a `DeviceMesh` of one axis (of a larger one, take ``mesh["name"]``), or a process group. It has K ranks
+            at most; where K is no multiple of them, the first ranks have one stack more.
+
+    Example:
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> from armagnn import GraphOperator
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)  # torchrun does it for many
+        >>> op = GraphOperator.from_edge_index(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+        >>> conv, x = ARMAConv(8, 16, num_stacks=3, num_layers=2), torch.randn(3, 8)
+        >>> parallel = parallelize_stacks(conv, dist.group.WORLD)
+        >>> parallel
+        ParallelStacks(stacks 0 to 2 of 3, ARMAConv(8, 16, num_stacks=3, num_layers=2))
+        >>> torch.equal(parallel(x, op), conv(x, op))
+        True
+        >>> dist.destroy_process_group()
+    """
+    return ParallelStacks(conv, mesh)
+
+
+class ParallelStacks(nn.Module):
+    """An `ARMAConv` whose stacks are shared out over ranks; `parallelize_stacks` makes it.
+
+    All ranks call it together with the same input, and each gets the whole output and the whole gradient of its input.
+    A rank holds, trains and needs memory for its own stacks only: ``local``. Ranks that are seeded alike drop the same
+    entries that one process with that seed would drop.
+
+    ``state_dict()`` holds the plain layer's parameters, all stacks of them: every rank must ask for it, one may save
+    it. ``load_state_dict`` takes such a state, or a plain layer's, and keeps this rank's part.
+    """
+
+    def __init__(self, conv: ARMAConv, mesh: DeviceMesh | dist.ProcessGroup) -> None:
+        super().__init__()
+        if not isinstance(conv, ARMAConv):
+            raise DTypeError(f"parallelize_stacks takes an ARMAConv, got {type(conv).__name__}.")
+        if conv.in_channels == -1:
+            raise ParameterError("the layer does not know its in_channels yet: call it once, or make it with a number.")
+        self.group = _group(mesh)
+        ranks, rank = dist.get_world_size(self.group), dist.get_rank(self.group)
+        self.num_stacks = conv.num_stacks
+        if ranks > self.num_stacks:
+            raise ParameterError(
+                f"the mesh has {ranks} ranks and the layer num_stacks={self.num_stacks}: a rank needs a stack, "
+                f"use a mesh of {self.num_stacks} ranks at most."
+            )
+        each, more = divmod(self.num_stacks, ranks)
+        self.first = rank * each + min(rank, more)
+        self.local = copy.deepcopy(conv)
+        self.local.num_stacks = each + (rank < more)
+        for name, parameter in conv.named_parameters():
+            whole = parameter.detach().clone()
+            dist.broadcast(whole, group=self.group, group_src=0)
+            if name in AXES:
+                setattr(self.local, name, Parameter(self._mine(name, whole).clone(), parameter.requires_grad))
+            else:  # an activation's own, which all stacks share
+                self._share(self.local.get_parameter(name), whole)
+        self.register_state_dict_post_hook(_gather)
+        self.register_load_state_dict_pre_hook(_cut)
+
+    def _mine(self, name: str, whole: Tensor) -> Tensor:
+        """Return this rank's stacks of a parameter."""
+        return whole.narrow(AXES[name], self.first, self.local.num_stacks)
+
+    def _share(self, parameter: Parameter, value: Tensor) -> None:
+        """Give a parameter that all ranks hold its value, and the gradient of all ranks."""
+        parameter.data.copy_(value)
+        if parameter.requires_grad:
+            parameter.register_hook(lambda g: summed(g, self.group))
+
+    def operator(self, *args: Any, **kwargs: Any) -> GraphOperator:
+        """Return the operator that the layer wants, as `ARMAConv.operator`."""
+        return self.local.operator(*args, **kwargs)
+
+    def forward(self, x: Tensor | CSR, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
+        """Return the mean of all stacks (Eq. 16), shape (..., N, F_out), on every rank; arguments as of `ARMAConv`."""
+        if self.local.explain:
+            raise ParameterError("explanations are made of a plain ARMAConv: load this layer's state_dict() into one.")
+        x, op = self.local._checked(x, edge_index, edge_weight)
+        x = copied(x, self.group) if isinstance(x, Tensor) else _learned(x, self.group)
+        op = _learned(op, self.group)
+        dropping = self.training and float(self.local.dropout) > 0
+        mean = self._masked(x, op) if dropping else self.local(x, op)
+        return summed(mean * (self.local.num_stacks / self.num_stacks), self.group)
+
+    def _masked(self, x: Tensor | CSR, op: GraphOperator) -> Tensor:
+        """Return the mean of this rank's stacks with the masks of one process: the kernels would number its own."""
+        conv = self.local
+        features, settings, (w0, w, v, bias), seed = conv._prepared(x, op)
+        assert seed is not None
+        rows, p, stacks, width = features.shape[0], float(conv.dropout), settings.stacks, settings.width
+        shape = (rows, self.num_stacks * width)
+        columns = slice(self.first * width, (self.first + stacks) * width)
+        signals = (op.num_nodes, rows // max(op.num_nodes, 1) * stacks * width)
+        state = skip = features @ v[0]
+        for t in range(settings.steps):
+            if t > 0:
+                assert w is not None
+                weight = w[min(t, w.shape[0]) - 1].to(state.dtype)  # another type only under autocast
+                state = kernels.stack_matmul(state.reshape(rows, stacks, width), weight).flatten(1)
+                skip = skip if v.shape[0] == 1 else features @ v[t]
+            elif w0 is not None:
+                state = features @ w0
+            z = torch.where(keep_columns(seed, p, t, shape, columns), skip * (1.0 / (1.0 - p)), skip.new_zeros(()))
+            z = z if bias is None else z + bias[min(t, bias.shape[0] - 1)]
+            if t > 0 or settings.init != "zero":
+                z = z + (op @ state.reshape(signals)).view(z.shape)
+            state = activations.apply(conv.act, z)
+        return conv._signals(kernels.stack_mean(state.reshape(rows, stacks, width)).unsqueeze(1), x.shape).squeeze(0)
+
+    def __repr__(self) -> str:
+        last = self.first + self.local.num_stacks - 1
+        return f"ParallelStacks(stacks {self.first} to {last} of {self.num_stacks}, {self.local})"
+
+
+def _group(mesh: Any) -> dist.ProcessGroup:
+    """Return the process group of a mesh that this rank belongs to."""
+    if isinstance(mesh, DeviceMesh):
+        if mesh.ndim != 1:
+            raise ParameterError(f"the mesh has {mesh.ndim} axes and stacks lie along one: take mesh['name'] of it.")
+        if mesh.get_coordinate() is None:
+            raise ParameterError("this rank is not in the mesh: only its ranks may call parallelize_stacks.")
+        return mesh.get_group()
+    if mesh is dist.GroupMember.NON_GROUP_MEMBER:
+        raise ParameterError("this rank is not in the process group: only its ranks may call parallelize_stacks.")
+    if not isinstance(mesh, dist.ProcessGroup):
+        raise DTypeError(f"mesh must be a DeviceMesh or a ProcessGroup, got {type(mesh).__name__}.")
+    return mesh
+
+
+def _learned(matrix: Any, group: dist.ProcessGroup) -> Any:
+    """Return a matrix whose values, if they are learned, have the gradient of all ranks."""
+    return matrix.with_value(copied(matrix.value, group)) if matrix.value.requires_grad else matrix
+
+
+@torch.no_grad()
+def _gather(module: ParallelStacks, state: dict[str, Tensor], prefix: str, _: Any) -> None:
+    """Put the plain layer's parameters into a state in the place of this rank's."""
+    for key in [key for key in state if key.startswith(f"{prefix}local.")]:
+        name, own = key.removeprefix(f"{prefix}local."), state.pop(key)
+        if name in AXES:
+            axis = AXES[name]
+            whole = own.new_zeros(*own.shape[:axis], module.num_stacks, *own.shape[axis + 1 :])
+            module._mine(name, whole).copy_(own)
+            dist.all_reduce(whole, group=module.group)  # the others' places hold zeros
+            own = whole
+        state[prefix + name] = own
+
+
+def _cut(module: ParallelStacks, state: dict[str, Tensor], prefix: str, *rest: Any) -> None:
+    """Put this rank's part of a plain layer's parameters into a state that is being loaded."""
+    *_, errors = rest
+    for key in [key for key in state if key.startswith(prefix)]:
+        name, whole = key.removeprefix(prefix), state.pop(key)
+        if name in AXES and whole.shape[AXES[name] : AXES[name] + 1] != (module.num_stacks,):
+            errors.append(f"{key} of shape {tuple(whole.shape)} does not hold {module.num_stacks} stacks.")
+        else:
+            state[f"{prefix}local.{name}"] = module._mine(name, whole) if name in AXES else whole

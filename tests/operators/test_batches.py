@@ -17,8 +17,9 @@ from torch import Tensor
 from armagnn.data import load_graphs
 from armagnn.errors import ArmagnnError, DTypeError, GraphError, ParameterError, ShapeError
 from armagnn.kernels import reference, slicing
-from armagnn.kernels.random import bits
+from armagnn.kernels.random import bits, source
 from armagnn.nn import ARMAConv
+from armagnn.nn.pool import AvgPool
 from armagnn.operators import GraphBatch, GraphBatches, GraphOperator, batches_of
 from armagnn.operators.batches import SHUFFLE
 from armagnn.operators.graph import KINDS
@@ -326,3 +327,43 @@ print(GraphBatches(op, torch.tensor([0, 3, 5])).take([1, 1]).nodes.tolist())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "[3, 4, 3, 4]\n", done.stderr
+
+
+# ------------------------------------------------------------------------------------------------------------- padding
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("picks", [[0], [3, 0, 3], [1, 2, 4], [4, 0, 4, 2]])
+@pytest.mark.parametrize("room", [(0, 0), (1, 3), (20, 40)])
+def test_a_padded_batch_is_the_batch_and_nodes_without_edges(
+    directed: bool, picks: list[int], room: tuple[int, int]
+) -> None:
+    graphs = joined(few(directed))  # graph 4 is the one without nodes
+    real = [pick for pick in picks if pick < 4]
+    exact, (rows, nonzeros) = graphs.take(real), graphs.measure(real)
+    batch = graphs.take_padded(torch.tensor(picks), rows + room[0], nonzeros + room[1])
+    assert batch.ids.tolist() == [*picks, 4]
+    assert batch.ptr.diff().tolist() == [*([4, 1, 2, 2, 0][pick] for pick in picks), room[0]]
+    assert torch.equal(batch.nodes[:rows], exact.nodes)
+    dense = torch.zeros(rows + room[0], rows + room[0], dtype=F64)
+    dense[:rows, :rows] = exact.op.to_dense()
+    x = numbers(rows + room[0], 3)
+    assert_near(batch.op @ x, dense @ x)
+    assert_near(batch.op.T @ x, dense.T @ x)
+    y = numbers(rows + room[0], 3).requires_grad_()
+    (gradient,) = torch.autograd.grad((batch.op @ y * x).sum(), y)
+    assert_near(gradient, dense.T @ x)
+
+
+def test_padding_changes_no_layer_and_no_pool() -> None:
+    graphs = joined(few())
+    exact, padded = graphs.take([0, 3]), graphs.take_padded(torch.tensor([0, 3, 4]), 9, 30)
+    x = numbers(9, 5)
+    conv, pool = ARMAConv(5, 3, num_stacks=2, num_layers=2, dropout=0.5).double(), AvgPool()
+    results = []
+    for batch in (exact, padded):
+        with source(torch.tensor([7])):
+            out = pool(conv(x[batch.nodes], batch.op), batch)[:2]
+        results.append((out, *torch.autograd.grad(out.square().sum(), list(conv.parameters()))))
+    for one, other in zip(*results, strict=True):
+        assert_near(other, one)

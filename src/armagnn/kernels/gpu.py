@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from armagnn.kernels import reference
+from armagnn.kernels.ops import LONG
 from armagnn.kernels.random import DROPOUT, threshold, thresholds
 
 sort_coo, transpose = reference.sort_coo, reference.transpose  # integer sorts: torch's are as good as any
@@ -34,7 +35,7 @@ MEAN = True
 CACHED = 1 << 23
 """Numbers of x that stay in the second-level cache (50 MB on an H200, shared with everything else)."""
 
-HUB = 256
+HUB = LONG
 """A row with more nonzeros than this is cut into segments of this length."""
 
 MOST_CHANNELS = 64
@@ -275,6 +276,11 @@ def _hubs(rowptr: Tensor) -> _Hubs | None:
             _plans[rowptr] = _Hubs(starts, ends, first)
     plan: _Hubs | None = _plans[rowptr]
     return plan
+
+
+def keep_rows_whole(rowptr: Tensor) -> None:
+    """Cut no row of a matrix."""
+    _plans[rowptr] = None
 
 
 def _tile(width: int) -> tuple[int, int]:

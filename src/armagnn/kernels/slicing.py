@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from armagnn.kernels.ops import backend
+from armagnn.kernels.ops import LONG, backend, keep_rows_whole
 
 Array = npt.NDArray[Any]
 Structure = tuple[Tensor, Tensor, Tensor]
@@ -61,6 +61,9 @@ class Slicer:
     def __init__(self, blocks: Blocks) -> None:
         self.blocks = blocks
         self.starts = blocks.starts.numpy(force=True)  # on the host: how large a batch is, no device need be asked
+        self._padded = torch.nn.functional.pad(blocks.starts, (0, 1), mode="replicate")  # with a block of no rows
+        pointers = [blocks.rowptr] + ([] if blocks.transposed is None else [blocks.transposed[0]])
+        self._short = all(bool((pointer.diff() <= LONG).all()) for pointer in pointers)
         on_processor = backend(blocks.value.device).__name__.endswith(".cpu")
         self._arrays: list[Array] | None = None
         if on_processor and not blocks.value.requires_grad:
@@ -80,7 +83,7 @@ class Slicer:
         ``index`` is the type of the new pointers and columns. It is differentiable in the values.
         """
         if self._arrays is None:
-            return _take_by_torch(self.blocks, ids, rows, nonzeros, index)
+            return self._marked(_take_by_torch(self.blocks, ids, rows, nonzeros, index))
         chosen, kind = ids.numpy(), np.int32 if index is torch.int32 else np.int64
         starts, origin = np.empty((2, chosen.size + 1), np.int64), np.empty((2, rows), np.int64)
         copy, rowptr, col, value = _compiled(_copy_blocks), *self._arrays[:3]
@@ -96,6 +99,21 @@ class Slicer:
             transposed = (torch.from_numpy(new[0]), torch.from_numpy(new[1]), torch.from_numpy(new[2]))
         blocks = Blocks(torch.from_numpy(starts), out_rowptr, out_col, out_value, transposed)
         return Taken(blocks, torch.from_numpy(origin[0]), torch.from_numpy(origin[1]))
+
+    def take_padded(self, ids: Tensor, rows: int, nonzeros: int, index: torch.dtype) -> Taken:
+        """Return blocks ``ids``, id G being one without rows, and then a block of rows without nonzeros.
+
+        The result has ``rows`` rows and room for ``nonzeros`` nonzeros, which must suffice: its size depends on no id,
+        so the work can be recorded and done again with other ids. The values behind the last row mean nothing.
+        """
+        return self._marked(_take_padded(self.blocks, self._padded, ids, rows, nonzeros, index))
+
+    def _marked(self, taken: Taken) -> Taken:
+        if self._short:  # looking for long rows in every batch would wait for the device
+            keep_rows_whole(taken.blocks.rowptr)
+            if taken.blocks.transposed is not None:
+                keep_rows_whole(taken.blocks.transposed[0])
+        return taken
 
 
 # --------------------------------------------------------------------------------------------------------- processor
@@ -178,5 +196,43 @@ def _take_by_torch(blocks: Blocks, ids: Tensor, rows: int, nonzeros: int, index:
         t_rowptr, t_col, perm = blocks.transposed
         moved = (perm.index_select(0, entries) + nonzero_along).to(index)
         transposed = (pointer(t_rowptr), columns(t_col), moved)
+    value = blocks.value.index_select(0, entries)
+    return Taken(Blocks(starts, pointer(blocks.rowptr), columns(blocks.col), value, transposed), origin, block)
+
+
+def _take_padded(
+    blocks: Blocks, all_starts: Tensor, ids: Tensor, rows: int, nonzeros: int, index: torch.dtype
+) -> Taken:
+    first = all_starts.index_select(1, ids)
+    sizes = all_starts.index_select(1, ids + 1) - first
+    rest = torch.stack([rows - sizes[0].sum(), nonzeros - sizes[1].sum()]).unsqueeze(1)
+    sizes, first = torch.cat([sizes, rest], 1), torch.nn.functional.pad(first, (0, 1))
+    starts = torch.nn.functional.pad(sizes.cumsum(1), (1, 0))
+    end, last = starts[1, -2], ids.shape[0]  # where the nonzeros end, and the number of the block behind the others
+    shift = starts[:, :-1] - first
+    count = torch.arange(last + 1, device=ids.device)
+
+    def places(which: int, size: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the block of each row (or nonzero), by how much its rows and nonzeros move, and where it was."""
+        block = torch.repeat_interleave(count, sizes[which], output_size=size)
+        moved = shift.index_select(1, block)
+        origin = torch.arange(size, device=ids.device) - moved[which]
+        return block, moved, torch.where(block == last, 0, origin)  # any row will do for those that have no meaning
+
+    block, moved, origin = places(0, rows)
+    owner, moved_entries, entries = places(1, nonzeros)
+
+    def pointer(rowptr: Tensor) -> Tensor:
+        inside = torch.where(block == last, end, rowptr.index_select(0, origin) + moved[1])
+        return torch.cat([inside, end.view(1)]).to(index)
+
+    def columns(col: Tensor) -> Tensor:
+        return torch.where(owner == last, 0, col.index_select(0, entries) + moved_entries[0]).to(index)
+
+    transposed = None
+    if blocks.transposed is not None:
+        t_rowptr, t_col, perm = blocks.transposed
+        across = torch.where(owner == last, 0, perm.index_select(0, entries) + moved_entries[1]).to(index)
+        transposed = (pointer(t_rowptr), columns(t_col), across)
     value = blocks.value.index_select(0, entries)
     return Taken(Blocks(starts, pointer(blocks.rowptr), columns(blocks.col), value, transposed), origin, block)

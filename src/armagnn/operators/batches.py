@@ -11,7 +11,7 @@ from torch import Tensor
 
 from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError
 from armagnn.kernels.random import MASK, philox
-from armagnn.kernels.slicing import Blocks, Slicer
+from armagnn.kernels.slicing import Blocks, Slicer, Taken
 from armagnn.operators import checks
 from armagnn.operators.csr import normal_mode
 from armagnn.operators.graph import GraphOperator
@@ -30,6 +30,7 @@ class GraphBatch:
         nodes: (n,) int64, the id that each node has among all: ``x[nodes]`` are the features of the batch.
         graph: (n,) int64, the graph 0 .. B-1 of each node.
         ids: (B,) int64, the id that each graph has among all: ``y[ids]`` are its labels.
+        longest: the nodes that the largest of all graphs has.
 
     Example:
         >>> import torch
@@ -44,6 +45,7 @@ class GraphBatch:
     nodes: Tensor
     graph: Tensor
     ids: Tensor
+    longest: int
 
     @property
     def num_graphs(self) -> int:
@@ -99,6 +101,7 @@ class GraphBatches:
             plain = op.symmetric and not op.value.requires_grad
             blocks = Blocks(starts, op.rowptr, op.col, op.value, None if plain else op._structure())
             self._slicer = Slicer(blocks)
+        self.longest = int(self.ptr.diff().max())
 
     @property
     def num_graphs(self) -> int:
@@ -122,6 +125,31 @@ class GraphBatches:
         """
         ids = _checked_ids(ids)
         return self._take(ids.to(self.device, non_blocking=True), *self._measure(ids))
+
+    def take_padded(self, ids: Tensor, rows: int, nonzeros: int) -> GraphBatch:
+        """Return a batch of ``rows`` nodes with room for ``nonzeros`` nonzeros, whatever graphs ``ids`` name.
+
+        Nothing waits for the device and no size depends on the ids, so a CUDA graph can record it, and what is computed
+        with it, once for all batches. Graph G, one more than there are, has no nodes: it fills the places of a plan's
+        last batch. The last graph of the batch is the padding: nodes without edges, with the features of node 0; its
+        id is G too. `measure` says how much room is needed.
+
+        Example:
+            >>> import torch
+            >>> two = GraphOperator.from_edge_index(torch.tensor([[0, 1, 3, 4], [1, 0, 4, 3]]))
+            >>> batch = GraphBatches(two, torch.tensor([0, 3, 5])).take_padded(torch.tensor([1, 2]), rows=4, nonzeros=6)
+            >>> batch.ids, batch.ptr
+            (tensor([1, 2, 2]), tensor([0, 2, 2, 4]))
+        """
+        ids, index = ids.to(self.device), torch.int32 if max(rows, nonzeros) < 2**31 else torch.int64
+        with normal_mode():
+            taken = self._slicer.take_padded(ids, rows, nonzeros, index)
+            ids = torch.nn.functional.pad(ids, (0, 1), value=self.num_graphs)
+        return self._batch(taken, rows, ids)
+
+    def measure(self, ids: Tensor | Sequence[int]) -> tuple[int, int]:
+        """Return how many nodes and nonzeros the graphs ``ids`` have together."""
+        return self._measure(_checked_ids(ids))
 
     def epoch(self, plan: Sequence[Tensor]) -> Iterator[GraphBatch]:
         """Return the batches of a plan (see `batches_of`) one by one.
@@ -152,14 +180,15 @@ class GraphBatches:
             raise GraphError(f"ids names graph {error}, but the graphs run from 0 to {self.num_graphs - 1}.") from None
 
     def _take(self, ids: Tensor, rows: int, nonzeros: int) -> GraphBatch:
-        op = self.op
         index = torch.int32 if max(rows, nonzeros) < 2**31 else torch.int64
         with normal_mode():
-            (starts, rowptr, col, value, transposed), nodes, graph = self._slicer.take(ids, rows, nonzeros, index)
-        batch = GraphOperator(
-            rowptr, col, value, (rows, rows), kind=op.kind, transposed=transposed, symmetric=op.symmetric
-        )
-        return GraphBatch(batch, starts[0], nodes, graph, ids)
+            return self._batch(self._slicer.take(ids, rows, nonzeros, index), rows, ids)
+
+    def _batch(self, taken: Taken, rows: int, ids: Tensor) -> GraphBatch:
+        (starts, rowptr, col, value, transposed), nodes, graph = taken
+        kind, symmetric = self.op.kind, self.op.symmetric
+        op = GraphOperator(rowptr, col, value, (rows, rows), kind=kind, transposed=transposed, symmetric=symmetric)
+        return GraphBatch(op, starts[0], nodes, graph, ids, self.longest)
 
     def __len__(self) -> int:
         return self.num_graphs

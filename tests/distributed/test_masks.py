@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from armagnn.distributed import masks
-from armagnn.distributed.masks import keep_columns
-from armagnn.kernels.random import keep_mask
+from armagnn.distributed.masks import _keep_columns, keep_columns
+from armagnn.kernels.random import DROPOUT, bits, keep_mask, threshold
 
 
 @given(
@@ -19,13 +19,22 @@ def test_columns_of_a_mask(seed: int, step: int, rows: int, width: int, start: i
     start = min(start, width - 1)
     columns = slice(start, min(width, start + count))
     key = torch.tensor([seed])
-    assert torch.equal(
-        keep_columns(key, p, step, (rows, width), columns), keep_mask(key, p, step, (rows, width))[:, columns]
-    )
+    whole = keep_mask(key, p, step, (rows, width))
+    for function in (keep_columns, _keep_columns):  # compiled, and in plain torch
+        assert torch.equal(function(key, p, step, (rows, width), columns), whole[:, columns])
 
 
 def test_more_rows_than_are_drawn_at_a_time() -> None:
     key, shape = torch.tensor([11]), (masks.CHUNK // 5 + 3, 10)
-    found = keep_columns(key, 0.25, 2, shape, slice(3, 8))
+    found = _keep_columns(key, 0.25, 2, shape, slice(3, 8))
     assert torch.equal(found, keep_mask(key, 0.25, 2, shape)[:, 3:8])
     assert abs(found.double().mean() - 0.75) < 0.02
+
+
+def test_numbers_beyond_the_first_two_to_the_thirty_fourth() -> None:
+    """The counter has a high word, which an entry of a very large mask reaches."""
+    key, width = torch.tensor([3]), 2**36 + 5
+    index = torch.arange(2).unsqueeze(1) * width + width - 9 + torch.arange(6)
+    expected = bits(key, DROPOUT, 1, index) >= threshold(0.5)
+    for function in (keep_columns, _keep_columns):
+        assert torch.equal(function(key, 0.5, 1, (2, width), slice(width - 9, width - 3)), expected)

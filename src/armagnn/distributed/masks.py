@@ -9,9 +9,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from armagnn.kernels import reference
+from armagnn.kernels.ops import backend
 from armagnn.kernels.random import DROPOUT, MASK, philox, threshold
 
-CHUNK = 1 << 14
+CHUNK = 1 << 16
 """Numbers drawn at a time, so that what they are computed with stays in a cache."""
 
 
@@ -33,6 +35,15 @@ def keep_columns(seed: Tensor, p: float, step: int, shape: tuple[int, int], colu
         >>> torch.equal(some, all_columns[:, 2:6])
         True
     """
+    if seed.device.type == "cpu" and backend(seed.device) is not reference:
+        from armagnn.distributed import masks_cpu  # where numba is installed
+
+        return masks_cpu.keep_columns(seed, p, step, shape, columns)
+    return _keep_columns(seed, p, step, shape, columns)
+
+
+def _keep_columns(seed: Tensor, p: float, step: int, shape: tuple[int, int], columns: slice) -> Tensor:
+    """Do the same in plain torch, on any device."""
     rows, width = shape
     count = columns.stop - columns.start
     device = seed.device

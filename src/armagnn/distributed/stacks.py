@@ -87,8 +87,8 @@ class ParallelStacks(nn.Module):
                 setattr(self.local, name, Parameter(self._mine(name, whole).clone(), parameter.requires_grad))
             else:  # an activation's own, which all stacks share
                 self._share(self.local.get_parameter(name), whole)
-        self.register_state_dict_post_hook(_gather)
-        self.register_load_state_dict_pre_hook(_cut)
+        self.register_state_dict_post_hook(_gather)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(_cut)  # type: ignore[no-untyped-call]
 
     def _mine(self, name: str, whole: Tensor) -> Tensor:
         """Return this rank's stacks of a parameter."""
@@ -98,7 +98,7 @@ class ParallelStacks(nn.Module):
         """Give a parameter that all ranks hold its value, and the gradient of all ranks."""
         parameter.data.copy_(value)
         if parameter.requires_grad:
-            parameter.register_hook(lambda g: summed(g, self.group))
+            parameter.register_hook(lambda g: summed(g, self.group))  # type: ignore[no-untyped-call]
 
     def operator(self, *args: Any, **kwargs: Any) -> GraphOperator:
         """Return the operator that the layer wants, as `ARMAConv.operator`."""

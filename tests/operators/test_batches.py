@@ -345,6 +345,11 @@ def test_a_padded_batch_is_the_batch_and_nodes_without_edges(
     assert batch.ids.tolist() == [*picks, 4]
     assert batch.ptr.diff().tolist() == [*([4, 1, 2, 2, 0][pick] for pick in picks), room[0]]
     assert torch.equal(batch.nodes[:rows], exact.nodes)
+    assert (batch.op.nnz, int(batch.op.rowptr[-1])) == (nonzeros + room[1], nonzeros + room[1])
+    assert int(batch.op.rowptr[rows]) == nonzeros
+    if room[0]:  # the stored zeros are shared out evenly
+        assert batch.op.rowptr[rows:].diff().max() <= -(-room[1] // room[0])
+    assert_near(batch.op.to_dense()[:rows, :rows], exact.op.to_dense())
     dense = torch.zeros(rows + room[0], rows + room[0], dtype=F64)
     dense[:rows, :rows] = exact.op.to_dense()
     x = numbers(rows + room[0], 3)

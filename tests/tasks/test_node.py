@@ -149,7 +149,8 @@ def dataset(edges: torch.Tensor, x: torch.Tensor) -> NodeDataset:
 def test_the_loss_and_its_gradient_know_only_the_training_nodes(edges: torch.Tensor, dense: torch.Tensor) -> None:
     data = dataset(edges, dense)
     logits = torch.randn(N, C, requires_grad=True)
-    loss = NodeTask(data, net()).loss(lambda x, op: logits)
+    task = NodeTask(data, net())
+    loss = task.loss(lambda x, op: logits, task.batch())
     by_hand = -sum(torch.log_softmax(logits[i], dim=0)[data.y[i]] for i in range(10)) / 10
     torch.testing.assert_close(loss, by_hand)
     (gradient,) = torch.autograd.grad(loss, logits)

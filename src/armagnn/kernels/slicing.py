@@ -101,10 +101,11 @@ class Slicer:
         return Taken(blocks, torch.from_numpy(origin[0]), torch.from_numpy(origin[1]))
 
     def take_padded(self, ids: Tensor, rows: int, nonzeros: int, index: torch.dtype) -> Taken:
-        """Return blocks ``ids``, id G being one without rows, and then a block of rows without nonzeros.
+        """Return blocks ``ids``, id G being one without rows, and then a diagonal block of zeros.
 
-        The result has ``rows`` rows and room for ``nonzeros`` nonzeros, which must suffice: its size depends on no id,
-        so the work can be recorded and done again with other ids. The values behind the last row mean nothing.
+        The result has ``rows`` rows and ``nonzeros`` nonzeros, which must suffice: its size depends on no id, so the
+        work can be recorded and done again with other ids. What is left of both makes up the last block, whose stored
+        zeros are shared out evenly among its rows (there must be one, if there are any).
         """
         return self._marked(_take_padded(self.blocks, self._padded, ids, rows, nonzeros, index))
 
@@ -208,7 +209,7 @@ def _take_padded(
     rest = torch.stack([rows - sizes[0].sum(), nonzeros - sizes[1].sum()]).unsqueeze(1)
     sizes, first = torch.cat([sizes, rest], 1), torch.nn.functional.pad(first, (0, 1))
     starts = torch.nn.functional.pad(sizes.cumsum(1), (1, 0))
-    end, last = starts[1, -2], ids.shape[0]  # where the nonzeros end, and the number of the block behind the others
+    last, (rows_left, left) = ids.shape[0], rest.clamp(min=1).squeeze(1)  # of the block behind the others
     shift = starts[:, :-1] - first
     count = torch.arange(last + 1, device=ids.device)
 
@@ -219,20 +220,24 @@ def _take_padded(
         origin = torch.arange(size, device=ids.device) - moved[which]
         return block, moved, torch.where(block == last, 0, origin)  # any row will do for those that have no meaning
 
+    row, entry = (torch.arange(size, device=ids.device) for size in (rows, nonzeros))
     block, moved, origin = places(0, rows)
     owner, moved_entries, entries = places(1, nonzeros)
+    # row i of m has the zeros floor(n i / m) ... of n; so zero j is in row floor((m (j + 1) - 1) / n)
+    first_zero = starts[1, -2] + left * (row - starts[0, -2]) // rows_left
+    own_row = starts[0, -2] + (rows_left * (entry - starts[1, -2] + 1) - 1) // left
 
     def pointer(rowptr: Tensor) -> Tensor:
-        inside = torch.where(block == last, end, rowptr.index_select(0, origin) + moved[1])
-        return torch.cat([inside, end.view(1)]).to(index)
+        inside = torch.where(block == last, first_zero, rowptr.index_select(0, origin) + moved[1])
+        return torch.cat([inside, starts[1, -1:]]).to(index)
 
     def columns(col: Tensor) -> Tensor:
-        return torch.where(owner == last, 0, col.index_select(0, entries) + moved_entries[0]).to(index)
+        return torch.where(owner == last, own_row, col.index_select(0, entries) + moved_entries[0]).to(index)
 
     transposed = None
     if blocks.transposed is not None:
         t_rowptr, t_col, perm = blocks.transposed
-        across = torch.where(owner == last, 0, perm.index_select(0, entries) + moved_entries[1]).to(index)
+        across = torch.where(owner == last, entry, perm.index_select(0, entries) + moved_entries[1]).to(index)
         transposed = (pointer(t_rowptr), columns(t_col), across)
-    value = blocks.value.index_select(0, entries)
+    value = torch.where(owner == last, 0.0, blocks.value.index_select(0, entries))
     return Taken(Blocks(starts, pointer(blocks.rowptr), columns(blocks.col), value, transposed), origin, block)

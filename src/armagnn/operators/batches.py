@@ -127,12 +127,12 @@ class GraphBatches:
         return self._take(ids.to(self.device, non_blocking=True), *self._measure(ids))
 
     def take_padded(self, ids: Tensor, rows: int, nonzeros: int) -> GraphBatch:
-        """Return a batch of ``rows`` nodes with room for ``nonzeros`` nonzeros, whatever graphs ``ids`` name.
+        """Return a batch of ``rows`` nodes and ``nonzeros`` stored entries, whatever graphs ``ids`` name.
 
         Nothing waits for the device and no size depends on the ids, so a CUDA graph can record it, and what is computed
         with it, once for all batches. Graph G, one more than there are, has no nodes: it fills the places of a plan's
-        last batch. The last graph of the batch is the padding: nodes without edges, with the features of node 0; its
-        id is G too. `measure` says how much room is needed.
+        last batch. The last graph of the batch is the padding: one node or more that only stored zeros lead to, with
+        the features of node 0; its id is G too. `measure` says how much room the graphs need.
 
         Example:
             >>> import torch

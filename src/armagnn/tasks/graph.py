@@ -1,0 +1,245 @@
+"""Graph classification and graph regression (Section 6): the network, its batches, and what is asked of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from armagnn.data import Fold, GraphsDataset, NodeFeatures, Scaler, node_features, nodes_of
+from armagnn.errors import ParameterError
+from armagnn.nn import ARMAConv, activations, make_conv
+from armagnn.nn.checks import check_probability, check_size
+from armagnn.nn.drop import drop
+from armagnn.nn.pool import AvgPool
+from armagnn.nn.stack import Stack
+from armagnn.operators import GraphOperator
+from armagnn.operators.batches import GraphBatch, GraphBatches, batches_of
+
+GRAPH_RATES: Final = ("hidden_dropout", "skip_dropout")
+"""The drop rates of a `GraphNet`, which may differ from trial to trial."""
+
+CHUNK: Final = 1 << 15
+"""About how many nodes are evaluated at a time: what bounds the memory of a large validation set."""
+
+Predict = Callable[[Tensor, GraphBatch], Tensor]
+
+
+class GraphNet(nn.Module):
+    """GNN - ... - GNN - AvgPool - FC: the paper's networks for whole graphs, with any of the methods.
+
+    For graph classification three convolutions, global average pooling, and one fully connected layer; for graph
+    regression one convolution and a hidden fully connected layer (``depth=1, head=(128,)``). `hidden_dropout` acts on
+    the input of every layer but the first, the pooled features included; `skip_dropout` on the skip connections X V_k,
+    which only ARMA has. The heads of a GAT stand side by side: `hidden` units in all.
+
+    Args:
+        method: ``arma``, ``gcn``, ``chebyshev``, ``cayley``, ``gat``, ``sage``, ``gin`` or ``mlp``.
+        in_channels: features of a node.
+        outputs: numbers to put out for each graph: classes, or targets.
+        hidden: units of each convolution.
+        depth: convolutions.
+        head: units of the hidden fully connected layers.
+        act: activation of every layer but the last.
+        slots: S of `AvgPool`, or None for the plain mean.
+        hidden_dropout: drop rate between the layers.
+        skip_dropout: drop rate of ARMA's skip connections.
+        options: hyperparameters of the convolutions, as `make_conv` takes them.
+
+    Example:
+        >>> GraphNet("arma", 9, 2, hidden=32, options={"num_stacks": 4, "num_layers": 4}).convs[2]
+        ARMAConv(32, 32, num_stacks=4, num_layers=4)
+    """
+
+    def __init__(
+        self,
+        method: str,
+        in_channels: int,
+        outputs: int,
+        *,
+        hidden: int = 32,
+        depth: int = 3,
+        head: Sequence[int] = (),
+        act: str = "relu",
+        slots: int | None = None,
+        hidden_dropout: float = 0.0,
+        skip_dropout: float = 0.0,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        for name, size in (("outputs", outputs), ("hidden", hidden), ("depth", depth), *(("head", n) for n in head)):
+            check_size(name, size)
+        for name, rate in zip(GRAPH_RATES, (hidden_dropout, skip_dropout), strict=True):
+            check_probability(name, rate)
+        options = ({"concat": True} if method == "gat" else {}) | dict(options or {})
+        sizes = [in_channels, *[hidden] * depth]
+        self.convs = nn.ModuleList(
+            make_conv(method, fan_in, fan_out, act=act, **options)
+            for fan_in, fan_out in zip(sizes, sizes[1:], strict=False)
+        )
+        self.pool = AvgPool(slots)
+        sizes = [hidden, *head, outputs]
+        self.head = nn.ModuleList(nn.Linear(*pair) for pair in zip(sizes, sizes[1:], strict=False))
+        self.method, self.in_channels, self.act = method, in_channels, act
+        self.hidden_dropout: float | Tensor
+        self.set_rates(hidden_dropout, skip_dropout)
+
+    def set_rates(self, hidden: float | Tensor, skip: float | Tensor) -> None:
+        """Change the drop rates; a tensor without axes may differ from trial to trial under vmap."""
+        self.hidden_dropout = hidden
+        for conv in self.convs:
+            if isinstance(conv, ARMAConv):
+                conv.dropout = skip
+            elif isinstance(conv, Stack):
+                for layer in list(conv)[1:]:  # the input of the first is dropped here
+                    layer.dropout = hidden
+
+    def trial_axis(self, name: str) -> int:
+        """Where the trials go among the axes of a parameter, for `Trials`: first, as batched products want it."""
+        return 0
+
+    def operator(self, dataset: GraphsDataset, dtype: torch.dtype) -> GraphOperator:
+        """The operator of all graphs of a dataset that the convolutions want; without edges if they look at none."""
+        conv: Any = self.convs[0]
+        op: GraphOperator | None = conv.operator(dataset.edge_index, dataset.num_nodes, dtype=dtype)
+        if op is None:
+            op = GraphOperator.from_edge_index(dataset.edge_index[:, :0], dataset.num_nodes, dtype=dtype)
+        return op
+
+    def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
+        """Outputs (B, C) of the graphs of a batch, from the features (n, F) of its nodes."""
+        for index, conv in enumerate(self.convs):
+            x = conv(x if index == 0 else drop(x, self.hidden_dropout, self.training), batch.op)
+        x = self.pool(x, batch)
+        for index, layer in enumerate(self.head):
+            x = layer(drop(activations.apply(self.act, x) if index else x, self.hidden_dropout, self.training))
+        return x
+
+
+class GraphTask:
+    """Batches of training graphs, loss and metrics of a network on one fold of a set of graphs.
+
+    Features are scaled by what the training graphs of the fold have (one-hot columns stay as they are), targets of a
+    regression likewise; a trial learns one of them, its ``target``. The order of the batches is a function of the
+    fold's number and the epoch: trials that share a fold share it. On a GPU batches are built there, all of one size
+    (see `GraphBatches.take_padded`), so that a step can be recorded.
+
+    Args:
+        dataset: the graphs.
+        net: the network, for the operator it wants.
+        fold: which graphs are for training, validation and test.
+        batch_size: graphs of a batch.
+        order: seed of the order of the batches.
+        features: of the nodes; by default those of the dataset.
+        device: where to train.
+        dtype: of the numbers.
+        padded: build batches of one size; by default on a GPU.
+
+    Example:
+        >>> from armagnn.data import folds, load_graphs
+        >>> mutag = load_graphs("mutag")
+        >>> net = GraphNet("gcn", 9, 2)
+        >>> task = GraphTask(mutag, net, folds(mutag)[0], batch_size=32)
+        >>> task.steps, sorted(task.metrics(net.eval(), "val"))
+        (5, ['accuracy', 'loss'])
+    """
+
+    def __init__(
+        self,
+        dataset: GraphsDataset,
+        net: GraphNet,
+        fold: Fold,
+        *,
+        batch_size: int,
+        order: int = 0,
+        features: NodeFeatures | None = None,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        padded: bool | None = None,
+    ) -> None:
+        check_size("batch_size", batch_size)
+        for name, ids in vars(fold).items():
+            if not len(ids):
+                raise ParameterError(f"The {name} part of the fold has no graph.")
+        self.dataset, self.fold, self.batch_size, self.order = dataset, fold, batch_size, order
+        self.device = torch.device(device)
+        self.padded = self.device.type != "cpu" if padded is None else padded
+        self.features = node_features(dataset) if features is None else features
+        x = self.features.x
+        self.scaler = Scaler.fit(x, nodes_of(dataset, fold.train), columns=self.features.numeric)
+        self.x = self.scaler(x).to(self.device, dtype)
+        self.target_scaler: Scaler | None = None
+        y = dataset.y
+        if dataset.regression:
+            self.target_scaler = Scaler.fit(y, fold.train, floor=0.0)
+            y = self.target_scaler(y).to(dtype)
+        # of graph G, which fills up a batch, nothing counts
+        self.y = F.pad(y.t(), (0, 1)).t().contiguous().to(self.device)
+        self.graphs = GraphBatches(net.operator(dataset, dtype), dataset.ptr).to(self.device)
+        self.steps = -(-len(fold.train) // batch_size)
+        self._plan = torch.empty(self.steps, batch_size, dtype=torch.int64, device=self.device)
+        self._parts: tuple[Tensor, ...] = ()
+        self._room = (0, 0)
+        self._chunks = {split: self._chunked(getattr(fold, split)) for split in ("val", "test")}
+
+    # --------------------------------------------------------------------------------------------------------- batches
+
+    def _chunked(self, ids: Tensor) -> list[GraphBatch]:
+        size = max(1, CHUNK * len(ids) // max(1, self.graphs.measure(ids)[0]))
+        return [self.graphs.take(part) for part in ids.split(size)]
+
+    def start(self, epoch: int) -> bool:
+        """Order the batches of an epoch, counted from 0; True if there is too little room for them so far."""
+        self._parts = batches_of(self.fold.train.cpu(), self.batch_size, self.order, epoch)
+        if not self.padded:
+            return False
+        needed = [self.graphs.measure(part) for part in self._parts]
+        rows, nonzeros = (max(sizes) for sizes in zip(*needed, strict=True))
+        missing = self.steps * self.batch_size - len(self.fold.train)
+        plan = F.pad(torch.cat(self._parts), (0, missing), value=self.graphs.num_graphs)
+        self._plan.copy_(plan.view(self.steps, self.batch_size))
+        if rows < self._room[0] and nonzeros <= self._room[1]:
+            return False
+        self._room = max(self._room[0], math.ceil(1.1 * rows) + 1), max(self._room[1], math.ceil(1.1 * nonzeros))
+        return True
+
+    def batch(self, step: Tensor) -> GraphBatch:
+        """The batch of a step of this epoch."""
+        if self.padded:
+            return self.graphs.take_padded(self._plan.index_select(0, step).squeeze(0), *self._room)
+        return self.graphs.take(self._parts[int(step)])
+
+    # ---------------------------------------------------------------------------------------------------------- scores
+
+    def loss(self, predict: Predict, batch: GraphBatch, target: Tensor | None = None) -> Tensor:
+        """Cross-entropy, or the mean squared error of the target, over the graphs of a batch."""
+        losses = self._losses(self._outputs(predict, batch), batch, target)
+        counts = (batch.ids < self.graphs.num_graphs).to(losses.dtype)  # graphs that fill up a batch do not
+        return (losses * counts).sum() / counts.sum()
+
+    def metrics(self, predict: Predict, split: str, target: Tensor | None = None) -> dict[str, Tensor]:
+        """Loss and accuracy, or loss and mse (of standardised targets; they are the same), on "val" or "test"."""
+        sums: dict[str, Tensor] = {}
+        for batch in self._chunks[split]:
+            outputs = self._outputs(predict, batch)
+            found = {"loss": self._losses(outputs, batch, target).double().sum()}
+            if not self.dataset.regression:
+                found["accuracy"] = (outputs.argmax(-1) == self.y.index_select(0, batch.ids)).double().sum()
+            sums = {name: sums[name] + value for name, value in found.items()} if sums else found
+        means = {name: value / len(getattr(self.fold, split)) for name, value in sums.items()}
+        return means | {"mse": means["loss"]} if self.dataset.regression else means
+
+    def _outputs(self, predict: Predict, batch: GraphBatch) -> Tensor:
+        return predict(self.x.index_select(0, batch.nodes), batch)
+
+    def _losses(self, outputs: Tensor, batch: GraphBatch, target: Tensor | None) -> Tensor:
+        """Return the loss of each graph, shape (B)."""
+        y = self.y.index_select(0, batch.ids)
+        if not self.dataset.regression:
+            return F.cross_entropy(outputs, y, reduction="none")
+        chosen = y.select(1, 0) if target is None else y.index_select(1, target.view(1)).squeeze(1)
+        return (outputs.squeeze(-1) - chosen).square()

@@ -1,0 +1,311 @@
+"""Networks and tasks for whole graphs: against a loop over single graphs, and a plain training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from armagnn.data import Fold, GraphsDataset, folds, load_graphs
+from armagnn.errors import ParameterError, UnknownNameError
+from armagnn.kernels.random import keys, source
+from armagnn.nn import ARMAConv
+from armagnn.nn.stack import Stack
+from armagnn.operators.batches import batches_of
+from armagnn.tasks import GraphNet, GraphTask
+from armagnn.training import Setting, Trials
+from armagnn.training.trials import DRAWS, seeded
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "arma": {"num_stacks": 2, "num_layers": 2},
+    "gcn": {"num_layers": 2},
+    "chebyshev": {"order": 2},
+    "cayley": {"order": 1, "jacobi": 2},
+    "mlp": {"num_layers": 2},
+    "gat": {"num_layers": 2},
+    "sage": {},
+    "gin": {},
+}
+BATCHED = ("arma", "gcn", "chebyshev", "cayley", "mlp")
+F64 = torch.float64
+
+
+@pytest.fixture(scope="module")
+def mutag() -> GraphsDataset:
+    return load_graphs("mutag").select(range(40))
+
+
+@pytest.fixture(scope="module")
+def numbers(mutag: GraphsDataset) -> GraphsDataset:
+    """The same graphs with two numbers to learn, of very different size: the nodes, and a multiple of the edges."""
+    nodes = mutag.ptr.diff()
+    edges = torch.bincount(mutag.graph[mutag.edge_index[0]], minlength=40)
+    y = torch.stack([nodes, 1000 * edges], 1).float()
+    return replace(mutag, y=y, num_classes=0, targets=("nodes", "edges"))
+
+
+FOLD = Fold(torch.arange(4, 40), torch.tensor([0, 2]), torch.tensor([1, 3]))
+
+
+def make_net(method: str, outputs: int = 2, features: int = 8, **changes: Any) -> GraphNet:
+    return GraphNet(method, features, outputs, hidden=8, options=OPTIONS[method], **changes)
+
+
+def make_task(data: GraphsDataset, net: GraphNet, **options: Any) -> GraphTask:
+    return GraphTask(data, net, FOLD, **{"batch_size": 8, "dtype": F64} | options)
+
+
+# ------------------------------------------------------------------------------------------------------------- network
+
+
+@pytest.mark.parametrize("method", OPTIONS)
+def test_a_batch_gives_what_each_graph_gives_alone(method: str, mutag: GraphsDataset) -> None:
+    net = make_net(method, head=(5,)).double().eval()
+    task = make_task(mutag, net)
+    ids = torch.tensor([7, 3, 7, 20])
+    batch = task.graphs.take(ids)
+    together = net(task.x[batch.nodes], batch)
+    for row, number in zip(together, ids.tolist(), strict=True):
+        one = task.graphs.take([number])
+        torch.testing.assert_close(net(task.x[one.nodes], one)[0], row)
+
+
+@pytest.mark.parametrize("method", OPTIONS)
+def test_it_is_convolutions_then_the_mean_then_full_layers(method: str, mutag: GraphsDataset) -> None:
+    net = make_net(method, head=(5,), depth=2).double().eval()
+    task = make_task(mutag, net)
+    batch = task.graphs.take([5])
+    x = task.x[batch.nodes]
+    for conv in net.convs:
+        x = conv(x, batch.op)
+    first, second = net.head
+    torch.testing.assert_close(net(task.x[batch.nodes], batch), second(first(x.mean(0, keepdim=True)).relu()))
+
+
+def test_every_place_of_a_stacked_method_has_its_layers() -> None:
+    net = GraphNet("gcn", 9, 2, options={"num_layers": 4})
+    assert [len(conv) if isinstance(conv, Stack) else 1 for conv in net.convs] == [4, 4, 4]
+    assert (len(net.head), net.convs[0].out_channels) == (1, 32)
+
+
+def test_the_mlp_sees_no_edge(mutag: GraphsDataset) -> None:
+    net = make_net("mlp").double().eval()
+    lonely = replace(mutag, edge_index=mutag.edge_index[:, :0])
+    features = make_task(mutag, net).features
+    batches = [make_task(data, net, features=features) for data in (mutag, lonely)]
+    one, other = (net(task.x[:30], task.graphs.take([0, 1])) for task in batches)
+    assert torch.equal(one, other)
+
+
+def test_dropout_acts_between_the_layers_and_on_skips(mutag: GraphsDataset) -> None:
+    net = make_net("arma").double()
+    task = make_task(mutag, net)
+    batch = task.graphs.take([0, 1])
+
+    def outputs(*rates: float) -> list[Tensor]:
+        net.set_rates(*rates)
+        return [net(task.x[batch.nodes], batch) for _ in range(2)]
+
+    assert torch.equal(*outputs(0.0, 0.0))
+    assert not torch.equal(*outputs(0.5, 0.0))
+    assert not torch.equal(*outputs(0.0, 0.5))
+    assert all(conv.dropout == 0.5 for conv in net.convs if isinstance(conv, ARMAConv))
+    net.eval()
+    assert torch.equal(*outputs(0.5, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"method": "armma"}, UnknownNameError),
+        ({"hidden": 0}, ParameterError),
+        ({"depth": 0}, ParameterError),
+        ({"outputs": 0}, ParameterError),
+        ({"head": (0,)}, ParameterError),
+        ({"skip_dropout": 1.0}, ParameterError),
+        ({"slots": 0}, ParameterError),
+    ],
+    ids=str,
+)
+def test_bad_networks(change: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        GraphNet(**{"method": "arma", "in_channels": 3, "outputs": 2} | change)
+
+
+# ---------------------------------------------------------------------------------------------------------------- task
+
+
+def test_scaling_knows_only_the_training_graphs(mutag: GraphsDataset, numbers: GraphsDataset) -> None:
+    net = make_net("gcn", 1)
+    task = make_task(numbers, net)
+    train = torch.isin(numbers.graph, FOLD.train)
+    assert task.x[train, 0].mean().abs() < 1e-6
+    assert torch.equal(task.x[:, 2:], task.features.x[:, 2:].double())  # labels are as they were
+    assert task.y[FOLD.train].mean(0).abs().max() < 1e-6
+    torch.testing.assert_close(task.y[FOLD.train].std(0, correction=0), torch.ones(2, dtype=F64))
+    test = torch.isin(numbers.graph, FOLD.test)
+    features = replace(task.features, x=torch.where(test[:, None], 1e6, task.features.x))
+    other = make_task(replace(numbers, y=numbers.y.index_fill(0, FOLD.test, 1e9)), net, features=features)
+    assert torch.equal(other.x[train], task.x[train])
+    assert torch.equal(other.y[FOLD.train], task.y[FOLD.train])
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_an_epoch_sees_every_training_graph_once(mutag: GraphsDataset, padded: bool) -> None:
+    task = make_task(mutag, make_net("arma"), padded=padded)
+    for epoch in range(2):
+        task.start(epoch)
+        ids = torch.cat([task.batch(torch.tensor([step])).ids for step in range(task.steps)])
+        assert sorted(ids[ids < 40].tolist()) == FOLD.train.tolist()
+        assert ids[ids < 40].tolist() == torch.cat(batches_of(FOLD.train, 8, 0, epoch)).tolist()
+
+
+def test_there_is_more_room_only_when_it_is_needed(mutag: GraphsDataset) -> None:
+    task = make_task(mutag, make_net("arma"), padded=True)
+    grown = [task.start(epoch) for epoch in range(12)]
+    assert grown[0]
+    assert sum(grown) < 6
+    assert not make_task(mutag, make_net("arma"), padded=False).start(0)
+
+
+def test_metrics_are_those_of_the_graphs_one_by_one(
+    mutag: GraphsDataset, numbers: GraphsDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("armagnn.tasks.graph.CHUNK", 20)  # more than one piece
+    fold = Fold(FOLD.train[:20], FOLD.train[20:], FOLD.test)
+    net = make_net("arma").double().eval()
+    task = GraphTask(mutag, net, fold, batch_size=4, dtype=F64)
+    alone = torch.cat([net(task.x[b.nodes], b) for b in (task.graphs.take([i]) for i in fold.val.tolist())])
+    found = task.metrics(net, "val")
+    assert found["accuracy"] == (alone.argmax(1) == mutag.y[fold.val]).double().mean()
+    torch.testing.assert_close(found["loss"], F.cross_entropy(alone, mutag.y[fold.val]))
+
+    net = make_net("arma", 1).double().eval()
+    task = GraphTask(numbers, net, fold, batch_size=4, dtype=F64)
+    alone = torch.cat([net(task.x[b.nodes], b) for b in (task.graphs.take([i]) for i in fold.val.tolist())])
+    for target in range(2):
+        found = task.metrics(net, "val", torch.tensor(target))
+        truth = (alone[:, 0] - task.y[fold.val, target]).square().mean()
+        torch.testing.assert_close(found["mse"], truth)
+        assert found["loss"] == found["mse"]
+
+
+def test_an_empty_part_is_refused(mutag: GraphsDataset) -> None:
+    with pytest.raises(ParameterError, match="val part"):
+        GraphTask(mutag, make_net("gcn"), Fold(FOLD.train, FOLD.val[:0], FOLD.test), batch_size=4)
+    with pytest.raises(ParameterError, match="batch_size"):
+        GraphTask(mutag, make_net("gcn"), FOLD, batch_size=0)
+
+
+# -------------------------------------------------------------------------------------------------------------- trials
+
+SETTINGS = (
+    Setting(3, lr=0.01, l2=1e-3, rates=(0.3, 0.2), target=1),
+    Setting(0, lr=0.02, l2=0.0, rates=(0.0, 0.0), target=0),
+    Setting(3, lr=0.01, l2=1e-3, rates=(0.3, 0.2), target=0),
+)
+
+
+def run(data: GraphsDataset, method: str, settings: Sequence[Setting], **options: Any) -> list[Any]:
+    outputs = 1 if data.regression else 2
+    net = make_net(method, outputs)
+    task = make_task(data, net, padded=options.pop("padded", False))
+    trials = Trials(
+        lambda: make_net(method, outputs), task, settings, epochs=5, patience=9, stop_on="loss", dtype=F64, **options
+    )
+    found = {outcome.setting: outcome for outcome in trials.run()}
+    return [found[setting] for setting in settings]
+
+
+def assert_close(one: Any, other: Any) -> None:
+    assert (one.best_epoch, one.epochs) == (other.best_epoch, other.epochs)
+    for name, value in one.state.items():
+        torch.testing.assert_close(value, other.state[name], rtol=1e-8, atol=1e-8)
+    assert one.test == pytest.approx(other.test, abs=1e-8)
+    assert one.history["train_loss"] == pytest.approx(other.history["train_loss"], abs=1e-8)
+
+
+@pytest.mark.parametrize("method", BATCHED)
+@pytest.mark.parametrize("kind", ["classes", "numbers"])
+def test_a_trial_of_a_batch_is_the_trial_alone(
+    method: str, kind: str, mutag: GraphsDataset, numbers: GraphsDataset
+) -> None:
+    data = mutag if kind == "classes" else numbers
+    for setting, outcome in zip(SETTINGS, run(data, method, SETTINGS), strict=True):
+        assert_close(outcome, run(data, method, [setting])[0])
+
+
+@pytest.mark.parametrize("method", BATCHED)
+def test_padding_changes_no_training(method: str, mutag: GraphsDataset) -> None:
+    for one, other in zip(run(mutag, method, SETTINGS), run(mutag, method, SETTINGS, padded=True), strict=True):
+        assert_close(one, other)
+
+
+@pytest.mark.parametrize("method", ["gat", "sage", "gin"])
+def test_methods_of_pyg_are_trained_one_by_one(method: str, mutag: GraphsDataset) -> None:
+    (outcome,) = run(mutag, method, SETTINGS[1:2], batched=False)
+    assert outcome.epochs == 5
+
+
+def test_it_is_a_plain_training_loop(numbers: GraphsDataset) -> None:
+    setting = SETTINGS[0]
+    (outcome,) = run(numbers, "arma", [setting])
+    with seeded(setting.seed):
+        net = make_net("arma", 1).double()
+    net.set_rates(*torch.tensor(setting.rates, dtype=F64))
+    task = make_task(numbers, net)
+    free = [p for key, p in net.named_parameters() if key.endswith("bias")]
+    kernels = [p for key, p in net.named_parameters() if not key.endswith("bias")]
+    adam = torch.optim.Adam([{"params": kernels, "weight_decay": 2e-3}, {"params": free}], lr=setting.lr)
+    seeds, history = keys(torch.tensor([setting.seed]), range(100), DRAWS)[:, 0], []
+    for epoch in range(5):
+        losses = []
+        for number, ids in enumerate(batches_of(FOLD.train, 8, 0, epoch)):
+            batch = task.graphs.take(ids)
+            adam.zero_grad()
+            with source(seeds[epoch * 5 + number]):
+                out = net(task.x[batch.nodes], batch)
+            loss = F.mse_loss(out[:, 0], task.y[ids, 1])
+            loss.backward()
+            adam.step()
+            losses.append(loss.item())
+        history.append(sum(losses) / 5)
+    assert outcome.history["train_loss"] == pytest.approx(history, abs=1e-8)
+    for name, value in outcome.state.items():
+        if outcome.best_epoch == 5:
+            torch.testing.assert_close(value, net.get_parameter(name), rtol=1e-8, atol=1e-8)
+
+
+def test_trials_go_on_from_within(mutag: GraphsDataset) -> None:
+    def make() -> Trials:
+        task = make_task(mutag, make_net("arma"))
+        options = {"epochs": 8, "patience": 3, "stop_on": "accuracy", "beside": ("loss", "last", "first")}
+        return Trials(lambda: make_net("arma"), task, SETTINGS[:2], dtype=F64, **options)  # type: ignore[arg-type]
+
+    states: list[dict[str, Any]] = []
+    whole = {
+        o.setting: o for o in make().run(lambda trials: states.append(deepcopy(trials.state())) if not states else None)
+    }
+    again = make()
+    assert again.restore(states[0], list(SETTINGS[:2]))
+    assert again.done > 0
+    rest = {o.setting: o for o in again.run()}
+    for setting, outcome in rest.items():
+        assert (outcome.test, outcome.beside) == (whole[setting].test, whole[setting].beside)
+        assert set(outcome.beside) == {"loss", "last", "first"}
+        assert all(torch.equal(value, whole[setting].state[name]) for name, value in outcome.state.items())
+
+
+def test_the_folds_of_the_package_serve() -> None:
+    mutag = load_graphs("mutag")
+    net = make_net("arma", features=9)
+    task = GraphTask(mutag, net, folds(mutag)[3], batch_size=32)
+    (outcome,) = Trials(lambda: make_net("arma", features=9), task, [Setting(0, 0.01, 0.0, (0.0, 0.0))], epochs=30, patience=50,
+                        stop_on="loss").run()  # fmt: skip
+    assert outcome.test["accuracy"] > 0.7  # of two classes, one has two thirds

@@ -61,3 +61,11 @@ class DataError(ArmagnnError, ValueError):
 
 class RunError(ArmagnnError, ValueError):
     """A run folder is missing, incomplete, corrupt, or was not written by armagnn."""
+
+
+class ConvergenceError(ArmagnnError, RuntimeError):
+    """An iteration did not reach its tolerance within the steps it was given."""
+
+
+class ConvergenceWarning(UserWarning):
+    """The same, where it was asked that it should only warn."""

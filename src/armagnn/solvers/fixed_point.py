@@ -1,0 +1,118 @@
+"""`FixedPoint`: how the convergent ARMA layer is solved."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import torch
+from torch import Tensor
+
+from armagnn.errors import ConvergenceError, ConvergenceWarning, ParameterError, UnknownNameError
+from armagnn.solvers.anderson import anderson
+from armagnn.solvers.implicit import implicit
+from armagnn.solvers.iteration import Map, Solution, Statistics
+from armagnn.solvers.picard import picard
+
+SOLVERS: Final[dict[str, Callable[[Map, Tensor, float, int], Solution]]] = {"anderson": anderson, "picard": picard}
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    r"""Iterate until :math:`\|\bar X^{(t+1)} - \bar X^{(t)}\|_F < tol`, each stack by itself (Theorem 1).
+
+    Args:
+        tol: the tolerance, a positive number, of the Frobenius norm of a stack's state. The rounding of float32 bounds
+            it from below, by about 1e-7 times the norm of the state.
+        max_iter: the most steps of a stack.
+        contraction: the bound on :math:`\|W_k\|_2`, in (0, 1). Information decays over distance: what k hops away is
+            wanted must not have decayed, and a bound near 1 needs many steps.
+        backward: ``"implicit"``, by the adjoint fixed point, whose memory does not depend on the number of steps; or
+            ``"unrolled"``, through all steps.
+        solver: ``"anderson"`` (accelerated) or ``"picard"`` (plain iteration).
+        on_failure: what to do when ``tol`` is not reached within ``max_iter`` steps: ``"raise"`` a `ConvergenceError`
+            or ``"warn"`` with a `ConvergenceWarning` and go on with what there is.
+
+    Example:
+        >>> FixedPoint(contraction=0.99).solver
+        'anderson'
+        >>> FixedPoint(contraction=1.0)
+        Traceback (most recent call last):
+        armagnn.errors.ParameterError: contraction must lie in (0, 1), both ends excluded, got 1.0.
+    """
+
+    tol: float = 1e-6
+    max_iter: int = 500
+    contraction: float = 0.95
+    backward: Literal["implicit", "unrolled"] = "implicit"
+    solver: Literal["anderson", "picard"] = "anderson"
+    on_failure: Literal["raise", "warn"] = "raise"
+
+    def __post_init__(self) -> None:
+        if not _is_number(self.tol) or not 0 < self.tol < math.inf:
+            raise ParameterError(f"tol must be a positive number, got {self.tol!r}.")
+        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, int) or self.max_iter < 1:
+            raise ParameterError(f"max_iter must be an integer of at least 1, got {self.max_iter!r}.")
+        if not _is_number(self.contraction) or not 0 < self.contraction < 1:
+            raise ParameterError(f"contraction must lie in (0, 1), both ends excluded, got {self.contraction!r}.")
+        for what, name, known in (
+            ("backward", self.backward, ("implicit", "unrolled")),
+            ("solver", self.solver, tuple(SOLVERS)),
+            ("on_failure", self.on_failure, ("raise", "warn")),
+        ):
+            if not isinstance(name, str) or name not in known:
+                raise UnknownNameError(what, name, known)
+
+    def solve(self, step: Map, frozen: Map, initial: Tensor) -> Solution:
+        """Solve x = step(x) for P independent problems, differentiable as ``backward`` says.
+
+        Args:
+            step: the map, with parameters that autograd follows.
+            frozen: the same map, with parameters that need no gradient.
+            initial: where to start, shape (P, D).
+        """
+        if torch.is_grad_enabled() and self.backward == "unrolled":
+            return self._checked(step, initial, "the fixed point")
+        with torch.no_grad():
+            solution = self._checked(frozen, initial, "the fixed point")
+        if not torch.is_grad_enabled():
+            return solution
+
+        def adjoint(function: Map, start: Tensor) -> Solution:
+            found = self._checked(function, start, "the adjoint of the fixed point")
+            solution.statistics.adjoint = found.statistics
+            return found
+
+        return Solution(implicit(step, frozen, solution.value, adjoint), solution.statistics)
+
+    def _checked(self, function: Map, initial: Tensor, what: str) -> Solution:
+        """Solve, and see to it that a failure does not pass in silence."""
+        solution = SOLVERS[self.solver](function, initial, self.tol, self.max_iter)
+        statistics = solution.statistics
+        if not all(statistics.converged):
+            message = self._failure(what, statistics, solution.value)
+            if self.on_failure == "raise":
+                raise ConvergenceError(message)
+            warnings.warn(message, ConvergenceWarning, stacklevel=2)
+        return solution
+
+    def _failure(self, what: str, statistics: Statistics, value: Tensor) -> str:
+        failed = [k for k, converged in enumerate(statistics.converged) if not converged]
+        worst = max((statistics.residuals[k][-1] for k in failed), key=lambda r: math.inf if math.isnan(r) else r)
+        message = (
+            f"{what} did not reach tol={self.tol:g} in {max(statistics.steps)} steps, in {len(failed)} of "
+            f"{len(statistics.converged)} stacks (residual: {worst:.3g}): "
+        )
+        if not math.isfinite(worst):
+            return message + "the input or the weights hold values that are not finite."
+        rounding = float(torch.finfo(value.dtype).eps * torch.linalg.vector_norm(value.detach(), dim=1).max())
+        if worst < 10 * rounding:
+            return message + f"{value.dtype} is not finer than this here; use a larger tol or float64."
+        return message + "use a larger max_iter or tol, or a smaller contraction."
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

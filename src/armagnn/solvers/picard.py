@@ -1,0 +1,39 @@
+"""Plain fixed-point iteration."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from armagnn.solvers.iteration import Map, Solution, iterate
+
+
+def picard(function: Map, initial: Tensor, tol: float, max_iter: int) -> Solution:
+    r"""Solve :math:`x = g(x)` by :math:`x^{(t+1)} = g(x^{(t)})`, until :math:`\|x^{(t+1)} - x^{(t)}\| < tol`.
+
+    This is Eq. 14 iterated until convergence. If g contracts by c, the residual falls by c in every step, and what is
+    found is not farther than c / (1 - c) tol from the fixed point.
+
+    Args:
+        function: g, as a `Map`: it takes the states and the numbers of the problems that have not stopped yet.
+        initial: x(0) of P independent problems, shape (P, D).
+        tol: the tolerance.
+        max_iter: the most steps of a problem.
+
+    Example:
+        >>> import torch
+        >>> a = torch.tensor([[0.9], [0.1]])
+        >>> solution = picard(lambda x, rows: a[rows] * x + 1, torch.zeros(2, 1), tol=1e-3, max_iter=100)
+        >>> solution.value.squeeze(), solution.statistics.steps
+        (tensor([9.9914, 1.1111]), [67, 5])
+    """
+    return iterate(function, initial, tol, max_iter, _Plain())
+
+
+class _Plain:
+    """No acceleration."""
+
+    def propose(self, state: Tensor, image: Tensor, residuals: list[float]) -> Tensor:
+        return image
+
+    def keep(self, mask: Tensor) -> None:
+        pass

@@ -2,6 +2,8 @@
 
 from armagnn.operators.batches import GraphBatch, GraphBatches, batches_of
 from armagnn.operators.csr import CSR
+from armagnn.operators.graclus import Coarsening, coarsen
 from armagnn.operators.graph import GraphOperator
+from armagnn.operators.neighbours import knn_graph
 
-__all__ = ["CSR", "GraphBatch", "GraphBatches", "GraphOperator", "batches_of"]
+__all__ = ["CSR", "Coarsening", "GraphBatch", "GraphBatches", "GraphOperator", "batches_of", "coarsen", "knn_graph"]

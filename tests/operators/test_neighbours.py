@@ -1,0 +1,115 @@
+"""Nearest-neighbour graphs against a plain search over all pairs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError, UnknownNameError
+from armagnn.operators import GraphOperator, knn_graph
+
+GRID = np.indices((28, 28)).reshape(2, -1).T
+
+
+def all_pairs(points: np.ndarray, k: int) -> set[tuple[int, int]]:
+    """Return the edges by sorting all distances, and numbers where distances are equal."""
+    edges = set()
+    for i, p in enumerate(points):
+        others = sorted((float(((p - q) ** 2).sum()), j) for j, q in enumerate(points) if j != i)
+        edges |= {(i, j) for _, j in others[:k]} | {(j, i) for _, j in others[:k]}
+    return edges
+
+
+def as_set(edge_index: torch.Tensor) -> set[tuple[int, int]]:
+    return {(int(a), int(b)) for a, b in edge_index.t().tolist()}
+
+
+@st.composite
+def clouds(draw: st.DrawFn) -> tuple[np.ndarray, int]:
+    """Draw integer points, so that distances are exact and ties and points in one place are many."""
+    count, width = draw(st.integers(2, 40)), draw(st.integers(1, 3))
+    span = draw(st.integers(0, 4))
+    points = np.random.default_rng(draw(st.integers(0, 2**32 - 1))).integers(0, span + 1, (count, width))
+    return points.astype(float), draw(st.integers(1, count - 1))
+
+
+@given(clouds())
+def test_edges_are_those_of_a_search_over_all_pairs(cloud: tuple[np.ndarray, int]) -> None:
+    points, k = cloud
+    edge_index, weight = knn_graph(points, k)
+    assert as_set(edge_index) == all_pairs(points, k)
+    assert len(as_set(edge_index)) == edge_index.shape[1], "an edge is there twice"
+    assert torch.equal(weight, torch.ones(edge_index.shape[1]))
+    assert GraphOperator.from_edge_index(edge_index, len(points), kind="adjacency").symmetric
+    assert int(torch.bincount(edge_index[1], minlength=len(points)).min()) >= k
+
+
+def test_many_dimensions_take_the_other_search_and_find_the_same() -> None:
+    points = np.random.default_rng(0).normal(size=(150, 40))
+    points[20:80] = points[20]  # sixty in one place: more than the spare candidates
+    assert as_set(knn_graph(points, 5)[0]) == all_pairs(points, 5)
+
+
+def test_a_far_centre_loses_no_digits() -> None:
+    points = np.random.default_rng(1).normal(size=(100, 30))
+    assert torch.equal(knn_graph(points, 4)[0], knn_graph(points + 1e6, 4)[0])
+
+
+def test_renumbered_points_have_the_renumbered_graph() -> None:
+    points = np.random.default_rng(2).normal(size=(60, 3))
+    order = np.random.default_rng(3).permutation(60)
+    place = torch.from_numpy(order.argsort())
+    before, after = knn_graph(points, 6)[0], knn_graph(points[order], 6)[0]
+    assert as_set(place[before]) == as_set(after)
+
+
+def test_gaussian_weights_fall_with_the_distance() -> None:
+    points = np.random.default_rng(4).normal(size=(50, 2))
+    distance = np.sqrt(((points[:, None] - points[None]) ** 2).sum(-1))
+    edge_index, weight = knn_graph(torch.from_numpy(points), 3, "gaussian")
+    mean = np.sort(distance, axis=1)[:, 3].mean()
+    expected = np.exp(-(distance[tuple(edge_index.numpy())] ** 2) / mean**2)
+    np.testing.assert_allclose(weight.numpy(), expected, rtol=1e-6)
+    _, wide = knn_graph(points, 3, "gaussian", sigma=2.0)
+    np.testing.assert_allclose(wide.numpy(), np.exp(-(distance[tuple(edge_index.numpy())] ** 2) / 4), rtol=1e-6)
+    assert GraphOperator.from_edge_index(edge_index, 50, weight).symmetric
+
+
+def test_the_grid_of_mnist() -> None:
+    edge_index, _ = knn_graph(GRID, 8)
+    assert edge_index.shape[1] == 2 * 3198
+    inner = (GRID > 0).all(1) & (GRID < 27).all(1)
+    king = np.abs(GRID[edge_index[0]] - GRID[edge_index[1]]).max(1) == 1
+    asked = torch.from_numpy(inner)[edge_index[1]] & torch.from_numpy(inner)[edge_index[0]]
+    assert np.asarray(king)[asked.numpy()].sum() == sum(
+        8 - 3 * (x in (1, 26)) - 3 * (y in (1, 26)) + (x in (1, 26)) * (y in (1, 26)) for x, y in GRID[inner].tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    ("points", "k", "options", "error", "message"),
+    [
+        (np.zeros((3, 2)), 3, {}, ParameterError, "from 1 to 2"),
+        (np.zeros((3, 2)), 0, {}, ParameterError, "from 1 to 2"),
+        (np.zeros((3, 2)), True, {}, ParameterError, "from 1 to 2"),
+        (np.zeros(3), 1, {}, ShapeError, r"\(N, D\)"),
+        (np.zeros((3, 0)), 1, {}, ShapeError, r"\(N, D\)"),
+        ([["a"], ["b"]], 1, {}, DTypeError, "numbers"),
+        ([[0.0], [math.nan]], 1, {}, GraphError, "NaN"),
+        (np.zeros((3, 2)), 1, {"weights": "gausian"}, UnknownNameError, "gaussian"),
+        (np.zeros((3, 2)), 1, {"weights": "gaussian"}, ParameterError, "pass sigma"),
+        (np.zeros((3, 2)), 1, {"sigma": 1.0}, ParameterError, "weights='gaussian'"),
+        (np.zeros((3, 2)), 1, {"weights": "gaussian", "sigma": -1.0}, ParameterError, "positive"),
+    ],
+)
+def test_bad_input_is_refused(
+    points: Any, k: Any, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        knn_graph(points, k, **options)

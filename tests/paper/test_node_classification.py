@@ -21,6 +21,7 @@ from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.nn.stack import Stack
 from armagnn.paper import node_classification as node
 from armagnn.paper import search
+from armagnn.paper.jobs import CellTrial, make_jobs, work
 from armagnn.paper.published import ACCURACY, DATASETS, HYPERPARAMETERS, METHODS
 from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.engine import execute
@@ -104,24 +105,24 @@ def test_commands_refuse_what_cannot_be_done(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_other_software_is_not_used(tmp_path: Path) -> None:
-    (job,) = node.make_jobs([node.NodeTrial(short("gcn"), 0, 0)], checkpoints=tmp_path)
+    (job,) = make_jobs([CellTrial(short("gcn"), 0, 0)], table=node.TABLE, checkpoints=tmp_path)
     Checkpoint(tmp_path, job.name).save({"versions": {"torch": "0"}, "trials": {}})
-    assert len(list(node.work(job))) == 1
+    assert len(list(work(job))) == 1
     assert Checkpoint(tmp_path, job.name).load() is None
 
 
 def test_a_diverged_trial_is_marked(tmp_path: Path) -> None:
-    trial = node.NodeTrial(replace(short("gcn"), lr=1e30), 0, 0)
-    (job,) = node.make_jobs([trial], checkpoints=tmp_path)
-    (record,) = node.work(job)
+    trial = CellTrial(replace(short("gcn"), lr=1e30), 0, 0)
+    (job,) = make_jobs([trial], table=node.TABLE, checkpoints=tmp_path)
+    (record,) = work(job)
     assert record.metrics["diverged"] == 1
 
 
 def test_trials_of_one_shape_are_one_job_and_pygs_are_alone() -> None:
-    trials = [node.NodeTrial(short(method), run, run) for method in ("arma", "gat") for run in range(3)]
-    trials.append(node.NodeTrial(replace(short("arma"), l2=0.1), 3, 3))  # a continuous one: the same batch
-    trials.append(node.NodeTrial(replace(short("arma"), act="elu"), 4, 4))  # another network
-    jobs = node.make_jobs(trials)
+    trials = [CellTrial(short(method), run, run) for method in ("arma", "gat") for run in range(3)]
+    trials.append(CellTrial(replace(short("arma"), l2=0.1), 3, 3))  # a continuous one: the same batch
+    trials.append(CellTrial(replace(short("arma"), act="elu"), 4, 4))  # another network
+    jobs = make_jobs(trials, table=node.TABLE)
     assert sorted(len(job.trials) for job in jobs) == [1, 1, 1, 1, 4]
     assert len({key for job in jobs for key in job.keys}) == 8
     part = jobs[0].only(jobs[0].keys[1:3])
@@ -130,11 +131,11 @@ def test_trials_of_one_shape_are_one_job_and_pygs_are_alone() -> None:
 
 
 def test_work_gives_the_records_that_were_promised(tmp_path: Path) -> None:
-    trials = [node.NodeTrial(short(method), run, run) for method in ("gcn", "sage") for run in range(2)]
-    jobs = node.make_jobs(trials, checkpoints=tmp_path / "checkpoints")
+    trials = [CellTrial(short(method), run, run) for method in ("gcn", "sage") for run in range(2)]
+    jobs = make_jobs(trials, table=node.TABLE, checkpoints=tmp_path / "checkpoints")
     with Store(tmp_path / "store.sqlite") as store:
-        assert execute(jobs, node.work, store) == 4
-        assert execute(jobs, node.work, store) == 0
+        assert execute(jobs, work, store) == 4
+        assert execute(jobs, work, store) == 0
         records = store.select(table=node.TABLE)
     assert {record.key for record in records} == {key for job in jobs for key in job.keys}
     for record in records:
@@ -159,7 +160,7 @@ def test_the_search_is_the_same_for_all_methods_and_never_sees_test_data(tmp_pat
     assert min(seeds) >= search.FIRST_SEED > 1000
     trials = [replace(trial, config=replace(trial.config, epochs=3)) for trial in search.trials("cora", "gcn", 2, 2)]
     with Store(tmp_path / "store.sqlite") as store:
-        execute(node.make_jobs(trials, table=search.TABLE, checkpoints=tmp_path), node.work, store)
+        execute(make_jobs(trials, table=search.TABLE, checkpoints=tmp_path), work, store)
         records = store.select(table=search.TABLE)
     assert all(set(record.metrics) == {"val_accuracy", "val_loss"} for record in records)
 

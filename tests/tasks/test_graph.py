@@ -306,6 +306,7 @@ def test_the_folds_of_the_package_serve() -> None:
     mutag = load_graphs("mutag")
     net = make_net("arma", features=9)
     task = GraphTask(mutag, net, folds(mutag)[3], batch_size=32)
-    (outcome,) = Trials(lambda: make_net("arma", features=9), task, [Setting(0, 0.01, 0.0, (0.0, 0.0))], epochs=30, patience=50,
-                        stop_on="loss").run()  # fmt: skip
+    settings = [Setting(0, 0.01, 0.0, (0.0, 0.0))]
+    trials = Trials(lambda: make_net("arma", features=9), task, settings, epochs=30, patience=50, stop_on="loss")
+    (outcome,) = trials.run()
     assert outcome.test["accuracy"] > 0.7  # of two classes, one has two thirds

@@ -13,6 +13,7 @@ from armagnn.cli.trials_progress import TrialsProgress
 from armagnn.errors import ParameterError
 from armagnn.paper import node_classification as node
 from armagnn.paper import search
+from armagnn.paper.jobs import CellTrial, make_jobs, work
 from armagnn.paper.published import DATASETS, METHODS
 from armagnn.tasks import UNBATCHED
 from armagnn.training.atomic import write_atomic
@@ -65,7 +66,7 @@ def node_classification(
                 raise
             untuned.append(f"{name} on {data}")
             continue
-        trials += [node.NodeTrial(config, run, run) for run in range(count)]
+        trials += [CellTrial(config, run, run) for run in range(count)]
     if untuned:
         note = f"Left out, because no search has chosen their settings yet: {', '.join(untuned)} (tuned)."
         Console(stderr=True).print(note, style="yellow", soft_wrap=True)
@@ -116,13 +117,13 @@ def _cells(*choices: tuple[str, ...] | list[str]) -> list[tuple[str, str, str]]:
     return [(data, name, way) for data in datasets for name in methods for way in protocols]
 
 
-def _execute(trials: list[node.NodeTrial], table: str, store: Path, device: str, workers: int, engine: str) -> None:
+def _execute(trials: list[CellTrial], table: str, store: Path, device: str, workers: int, engine: str) -> None:
     torch_device(device)  # refuses what is not there
-    jobs = node.make_jobs(trials, table=table, device=device, checkpoints=store.parent / "checkpoints")
+    jobs = make_jobs(trials, table=table, device=device, checkpoints=store.parent / "checkpoints")
     planned: dict[tuple[str, str, str], int] = {}
     for trial in trials:
         cell = (trial.config.dataset, trial.config.method, trial.config.protocol)
         planned[cell] = planned.get(cell, 0) + 1
     store.parent.mkdir(parents=True, exist_ok=True)
     with Store(store) as opened, TrialsProgress(Console(stderr=True), planned) as progress:
-        execute(jobs, node.work, opened, workers, engine, progress)
+        execute(jobs, work, opened, workers, engine, progress)

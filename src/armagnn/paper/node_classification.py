@@ -10,11 +10,9 @@ patience 100 (300 on PPI). ``wide`` is for PPI, beyond the paper: 512 units, ELU
 from __future__ import annotations
 
 import json
-import platform
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
-from hashlib import sha256
+from functools import cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
@@ -25,10 +23,7 @@ from armagnn.data import NodeDataset, load
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.paper.published import DATASETS, HYPERPARAMETERS, METHODS
 from armagnn.tasks import UNBATCHED, NodeNet, NodeTask, conv_options
-from armagnn.training.checkpoint import Checkpoint
-from armagnn.training.run import current_versions
-from armagnn.training.saving import Saver
-from armagnn.training.store import Record, trial_key
+from armagnn.training.store import Record
 from armagnn.training.trials import Setting, Trials
 
 TABLE: Final = "node-classification"
@@ -36,7 +31,6 @@ PROTOCOLS: Final = ("paper", "tuned")
 BEYOND: Final = "wide"
 CHOSEN: Final = "chosen/node-classification.json"
 MOST_AT_ONCE: Final = {"cora": 400, "citeseer": 200, "pubmed": 100, "ppi": 10}
-"""Trials of a batch: what keeps a GPU busy and fits its memory."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +64,25 @@ class NodeConfig:
         same = (self.dataset, self.method, self.protocol, self.k, self.t, self.last_k, self.hidden, self.act)
         return *same, self.epochs, self.patience, self.stop_on
 
+    @property
+    def most(self) -> int:
+        """Trials of a batch: what keeps a GPU busy and fits its memory; PyG's methods one by one."""
+        return 1 if self.method in UNBATCHED else MOST_AT_ONCE[self.dataset]
+
+    def data_sha256(self) -> str:
+        """Checksum of the dataset."""
+        return _load(self.dataset, torch.device("cpu")).sha256
+
+    def make(self, settings: Sequence[Setting], fold: int, device: torch.device) -> Trials:
+        """The trials, ready to run; there is one fold only, the public split."""
+        dataset = _load(self.dataset, device)
+        build = partial(self.network, dataset)
+        return Trials(
+            build, NodeTask(dataset, build().to(device)), settings,
+            epochs=self.epochs, patience=self.patience, stop_on=self.stop_on,
+            device=device, batched=self.method not in UNBATCHED,
+        )  # fmt: skip
+
     def network(self, dataset: NodeDataset) -> NodeNet:
         """The network, with new weights from torch's global generator."""
         return NodeNet(
@@ -81,6 +94,11 @@ class NodeConfig:
             options=conv_options(self.method, self.k, self.t),
             last=conv_options(self.method, self.last_k, self.t),
         )
+
+
+@cache
+def _load(dataset: str, device: torch.device) -> NodeDataset:
+    return load(dataset).to(device)
 
 
 def paper_config(dataset: str, method: str) -> NodeConfig:
@@ -156,117 +174,3 @@ def check_cell(dataset: str, method: str) -> None:
         raise UnknownNameError("dataset of Table 1", dataset, DATASETS)
     if method not in METHODS:
         raise UnknownNameError("method", method, METHODS)
-
-
-@dataclass(frozen=True)
-class NodeTrial:
-    """One trial: its configuration, its number in the cell, its seed."""
-
-    config: NodeConfig
-    run: int
-    seed: int
-
-
-@dataclass(frozen=True)
-class NodeJob:
-    """Trials that train as one batch, for `armagnn.training.engine.execute`.
-
-    Attributes:
-        trials: those of the batch.
-        table: the table they belong to; with "search" in its name, nothing is looked at on test data.
-        data_sha256: checksum of the dataset.
-        device: where to train.
-        checkpoints: the folder where a long training keeps what it goes on from.
-        name: what it is kept under, the same for what is left of the job.
-    """
-
-    trials: tuple[NodeTrial, ...]
-    table: str
-    data_sha256: str
-    device: str
-    checkpoints: str
-    name: str = ""
-
-    @cached_property
-    def _trials_by_key(self) -> dict[str, NodeTrial]:
-        return {
-            trial_key(self.table, asdict(trial.config), trial.seed, 0, self.data_sha256): trial
-            for trial in self.trials
-        }  # fmt: skip
-
-    @property
-    def keys(self) -> Sequence[str]:
-        """The keys of its records."""
-        return list(self._trials_by_key)
-
-    @property
-    def gpus(self) -> int:
-        """GPUs that one worker needs."""
-        return int(self.device.startswith("cuda"))
-
-    def only(self, keys: Collection[str]) -> NodeJob:
-        """The same job with these trials only."""
-        return replace(self, trials=tuple(trial for key, trial in self._trials_by_key.items() if key in keys))
-
-
-def make_jobs(
-    trials: Sequence[NodeTrial],
-    *,
-    table: str = TABLE,
-    device: str = "cpu",
-    checkpoints: str | Path = "runs/checkpoints",
-) -> list[NodeJob]:
-    """Group trials into batches: of one shape, as many as fit; PyG's methods one by one."""
-    groups: dict[tuple[Any, ...], list[NodeTrial]] = {}
-    for trial in trials:
-        groups.setdefault(trial.config.shape, []).append(trial)
-    jobs = []
-    checksums: dict[str, str] = {}
-    for group in groups.values():
-        config = group[0].config
-        if config.dataset not in checksums:
-            checksums[config.dataset] = load(config.dataset).sha256
-        most = 1 if config.method in UNBATCHED else MOST_AT_ONCE[config.dataset]
-        for first in range(0, len(group), most):
-            batch = tuple(group[first : first + most])
-            job = NodeJob(batch, table, checksums[config.dataset], device, str(checkpoints))
-            jobs.append(replace(job, name=sha256("".join(job.keys).encode()).hexdigest()))
-    return jobs
-
-
-_loaded: dict[tuple[str, str], NodeDataset] = {}
-
-
-def work(job: NodeJob) -> Iterator[Record]:
-    """Train a batch and yield a record for every trial as it stops."""
-    device = torch.device(job.device)
-    config = job.trials[0].config
-    if (config.dataset, job.device) not in _loaded:
-        _loaded[config.dataset, job.device] = load(config.dataset).to(device)
-    dataset = _loaded[config.dataset, job.device]
-    by_setting: dict[Setting, list[NodeTrial]] = {}
-    for trial in job.trials:
-        by_setting.setdefault(trial.config.setting(trial.seed), []).append(trial)
-    build = partial(config.network, dataset)
-    task = NodeTask(dataset, build().to(device))
-    trials = Trials(
-        build, task, list(by_setting),
-        epochs=config.epochs, patience=config.patience, stop_on=config.stop_on,
-        device=device, batched=config.method not in UNBATCHED,
-    )  # fmt: skip
-    saver = Saver(Checkpoint(Path(job.checkpoints), job.name), trials)
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "cpu"
-    for outcome in saver.run():
-        val = {f"val_{metric}": value for metric, value in outcome.val.items()}
-        found = val if "search" in job.table else outcome.test | val
-        metrics = {metric: value if metric.endswith("loss") else 100 * value for metric, value in found.items()}
-        metrics.pop("loss", None)
-        if outcome.best_epoch == 0:  # no validation loss was ever finite: these are the metrics of the initial weights
-            metrics["diverged"] = 1.0
-        for trial in by_setting[outcome.setting]:
-            yield Record(
-                job.table, config.dataset, config.method, config.protocol, trial.run, 0, trial.seed,
-                asdict(trial.config), metrics, outcome.epochs, outcome.seconds, current_versions(),
-                job.data_sha256, name,
-            )  # fmt: skip
-    saver.clear()

@@ -19,7 +19,8 @@ from typing import Final
 
 import numpy as np
 
-from armagnn.paper.node_classification import NodeConfig, NodeTrial, paper_config
+from armagnn.paper.jobs import CellTrial
+from armagnn.paper.node_classification import NodeConfig, paper_config
 from armagnn.paper.published import DATASETS
 from armagnn.training.store import Record
 
@@ -72,22 +73,22 @@ def space(dataset: str, method: str, count: int) -> list[NodeConfig]:
     return found
 
 
-def trials(dataset: str, method: str, count: int, seeds: int) -> list[NodeTrial]:
+def trials(dataset: str, method: str, count: int, seeds: int) -> list[CellTrial]:
     """All trials of the search of one cell."""
     return [
-        NodeTrial(config, index * seeds + offset, FIRST_SEED + offset)
+        CellTrial(config, index * seeds + offset, FIRST_SEED + offset)
         for index, config in enumerate(space(dataset, method, count))
         for offset in range(seeds)
     ]
 
 
-def finals(records: Iterable[Record], dataset: str, method: str, finalists: int, seeds: int) -> list[NodeTrial]:
+def finals(records: Iterable[Record], dataset: str, method: str, finalists: int, seeds: int) -> list[CellTrial]:
     """The trials of the finals of one cell: the best settings of the search, from fresh seeds."""
     found = _scores(record for record in records if (record.dataset, record.method) == (dataset, method))
     means = {config: statistics.fmean(values) for config, (values, _) in found.items() if values}
     best = sorted(means, key=lambda config: -means[config])[:finalists]  # first of equals: sorting is stable
     return [
-        NodeTrial(NodeConfig(**json.loads(config)), index * seeds + offset, FINAL_SEED + offset)
+        CellTrial(NodeConfig(**json.loads(config)), index * seeds + offset, FINAL_SEED + offset)
         for index, config in enumerate(best)
         for offset in range(seeds)
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import torch
@@ -79,11 +80,11 @@ class GraphNet(nn.Module):
         sizes = [in_channels, *[hidden] * depth]
         self.convs = nn.ModuleList(
             make_conv(method, fan_in, fan_out, act=act, **options)
-            for fan_in, fan_out in zip(sizes, sizes[1:], strict=False)
+            for fan_in, fan_out in pairwise(sizes)
         )
         self.pool = AvgPool(slots)
         sizes = [hidden, *head, outputs]
-        self.head = nn.ModuleList(nn.Linear(*pair) for pair in zip(sizes, sizes[1:], strict=False))
+        self.head = nn.ModuleList(nn.Linear(*pair) for pair in pairwise(sizes))
         self.method, self.in_channels, self.act = method, in_channels, act
         self.hidden_dropout: float | Tensor
         self.set_rates(hidden_dropout, skip_dropout)
@@ -190,7 +191,7 @@ class GraphTask:
 
     def _chunked(self, ids: Tensor) -> list[GraphBatch]:
         size = max(1, CHUNK * len(ids) // max(1, self.graphs.measure(ids)[0]))
-        return [self.graphs.take(part) for part in ids.split(size)]
+        return [self.graphs.take(part) for part in torch.split(ids, size)]
 
     def start(self, epoch: int) -> bool:
         """Order the batches of an epoch, counted from 0; True if there is too little room for them so far."""

@@ -104,7 +104,7 @@ def _scipy(op: GraphOperator) -> scipy.sparse.csr_array:  # type: ignore[name-de
     return scipy.sparse.csr_array((host.value.double().numpy(), host.col.numpy(), host.rowptr.numpy()), shape=op.shape)
 
 
-def _components(matrix: scipy.sparse.csr_array) -> list[np.ndarray]:  # type: ignore[name-defined,type-arg]  # noqa: F821
+def _components(matrix: scipy.sparse.csr_array) -> list[np.ndarray]:  # type: ignore[name-defined]  # noqa: F821
     import scipy.sparse.csgraph
 
     count, label = scipy.sparse.csgraph.connected_components(matrix, directed=False)

@@ -1,15 +1,20 @@
 """Spectrum, empirical response, and pictures of what a filter or a layer does (Section 5)."""
 
+from armagnn.solvers.eigen import extremal
+from armagnn.spectral.density import Density, spectral_density
 from armagnn.spectral.layers import layer_response, stack_outputs
 from armagnn.spectral.response import band_response, components, empirical_gain, empirical_response
 from armagnn.spectral.spectrum import spectrum
 
 __all__ = [
+    "Density",
     "band_response",
     "components",
     "empirical_gain",
     "empirical_response",
+    "extremal",
     "layer_response",
+    "spectral_density",
     "spectrum",
     "stack_outputs",
 ]

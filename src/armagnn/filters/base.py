@@ -1,0 +1,263 @@
+"""What every filter is: a response h(mu), and the linear map h(M) that it makes of an operator."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Final, Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError, UnknownNameError
+from armagnn.operators import GraphOperator
+from armagnn.operators.csr import fold, unfold
+from armagnn.solvers.eigen import eigh
+
+Array = npt.NDArray[np.floating[Any]]
+Spectrum = tuple[Tensor, Tensor]
+Variable = Literal["mu", "lambda"]
+VARIABLES: Final = ("mu", "lambda")
+MU: Final = ("arma", "gcn")
+"""The kinds whose eigenvalues are mu in [-1, 1]."""
+
+ADVICE: Final = {
+    "laplacian": "a Laplacian has the eigenvalues lambda = 1 - mu in [0, 2], so the filter would act on the wrong "
+    "frequencies: build the operator with kind='arma'",
+    "adjacency": "the eigenvalues of a plain adjacency may lie anywhere, not in [-1, 1]: build it with kind='arma'",
+    "gcn": "self-loops change the degrees and with them the eigenvectors: build the operator with kind='arma'",
+    "arma": "it has no self-loops: build the operator with kind='gcn' and the filter's gamma",
+}
+
+
+class Filter(ABC):
+    r"""A linear graph filter :math:`\bar X = h(M) X = U \, \mathrm{diag}[h(\mu_1), \dots, h(\mu_N)] \, U^T X` (Eq. 1).
+
+    M is the operator of kind ``arma`` (or ``gcn``), symmetric, with frequencies ``mu`` in [-1, 1]; those of the
+    Laplacian are ``lambda = 1 - mu``, so that ``mu = 1`` is the *lowest* frequency. Every filter can do this:
+
+    - ``f.response(mu)`` or ``f(mu)``: h, of tensors (differentiable), arrays or numbers;
+    - ``f.filter(op, x, method=...)``: :math:`h(M) X` for x of shape (..., N, F), or (N) for one signal;
+    - ``f.bind(op) @ x``: the same with the graph fixed, as a linear operator;
+    - ``f.plot()``: the response as a picture; returns the axes;
+    - ``f + g``, ``f - g``, ``2 * f``: filters again.
+
+    ``method="exact"`` uses products with M only, ``method="eigen"`` an eigendecomposition (up to 10,000 nodes; pass
+    ``spectrum=(mu, U)`` to use one that you have). Coefficients may be tensors that need gradients.
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = MU
+    methods: ClassVar[dict[str, tuple[str, ...]]] = {"exact": (), "eigen": ("spectrum",)}
+    """The ways to apply the filter, each with the names of its options."""
+
+    # ------------------------------------------------------------------------------------------------------- response
+
+    @abstractmethod
+    def _response(self, mu: Tensor) -> Tensor:
+        """Return h at ``mu``, of any shape, differentiable."""
+
+    @overload
+    def response(self, mu: Tensor) -> Tensor: ...
+    @overload
+    def response(self, mu: Array | list[float] | float) -> Array: ...
+    def response(self, mu: Tensor | Array | list[float] | float) -> Tensor | Array:
+        """Return h(mu), one number per frequency: a tensor for a tensor, else an array; mu in [-1, 1]."""
+        if isinstance(mu, Tensor):
+            if not mu.is_floating_point():
+                raise DTypeError(f"mu must hold real numbers, got {mu.dtype}.")
+            return self._response(mu)
+        try:
+            array = np.asarray(mu, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DTypeError(f"mu must be a tensor, an array or a number: {error}.") from error
+        result: Array = self._response(torch.from_numpy(array)).detach().cpu().numpy()
+        return result
+
+    __call__ = response
+
+    # ------------------------------------------------------------------------------------------------------ filtering
+
+    @abstractmethod
+    def _apply(self, op: GraphOperator, x: Tensor, method: str, **options: Any) -> Tensor:
+        """Return h(M) x for ``x`` of shape (N, C) by any method but ``eigen``."""
+
+    def filter(self, op: GraphOperator, x: Tensor, method: str = "exact", **options: Any) -> Tensor:
+        """Return h(M) x, of the shape (..., N, F) or (N) of ``x``, differentiable in it and in the coefficients.
+
+        Args:
+            op: a symmetric operator of a kind that fits.
+            x: the signals, of the operator's type, on its device.
+            method: one of ``f.methods``.
+            options: of the method, as ``f.methods`` names them: ``spectrum=(mu, U)`` for ``eigen``; for solvers
+                ``tol``, ``max_iter``, and ``statistics``, a list to which they append how they got there.
+        """
+        self.check_operator(op)
+        if method not in self.methods:
+            raise UnknownNameError(f"method of {type(self).__name__}", method, self.methods)
+        for name in options:
+            if name not in self.methods[method]:
+                raise UnknownNameError(f"option of method {method!r}", name, self.methods[method])
+        flat, shape = _columns(op, x)
+        out = self._eigen(op, flat, **options) if method == "eigen" else self._apply(op, flat, method, **options)
+        return out.view(shape) if len(shape) == 1 else unfold(out, shape)
+
+    def check_operator(self, op: GraphOperator) -> None:
+        """Raise a typed error unless the filter is defined on this operator."""
+        if not isinstance(op, GraphOperator):
+            raise DTypeError(f"op must be a GraphOperator, got {type(op).__name__}: use GraphOperator.from_graph.")
+        if op.kind not in self.kinds:
+            raise GraphError(f"{type(self).__name__} cannot act on an operator of kind {op.kind!r}: {ADVICE[op.kind]}.")
+        if op.num_nodes == 0:
+            raise GraphError("the graph has no nodes, so there is nothing to filter.")
+        op.require_symmetric("a graph filter")
+
+    def _eigen(self, op: GraphOperator, x: Tensor, spectrum: Spectrum | None = None) -> Tensor:
+        refuse_learned(op)
+        mu, vectors = eigh(op) if spectrum is None else spectrum
+        if mu.shape != (op.num_nodes,) or vectors.shape != op.shape:
+            raise ShapeError(
+                f"spectrum=(mu, U) must have the shapes ({op.num_nodes},) and {op.shape} of this graph, "
+                f"got {tuple(mu.shape)} and {tuple(vectors.shape)}."
+            )
+        response = self._on_spectrum(op, mu)
+        return (vectors @ (response.unsqueeze(1) * (vectors.T @ x.to(vectors.dtype)))).to(x.dtype)
+
+    def _on_spectrum(self, op: GraphOperator, eigenvalues: Tensor) -> Tensor:
+        """Return h at the operator's eigenvalues, which are lambda where it is a Laplacian."""
+        return self._response(1 - eigenvalues if op.kind == "laplacian" else eigenvalues)
+
+    def bind(self, op: GraphOperator, method: str = "exact", **options: Any) -> BoundFilter:
+        """Return the filter on this graph as a linear operator: ``f.bind(op) @ x`` is ``f.filter(op, x, ...)``."""
+        return BoundFilter(self, op, method, **options)
+
+    # --------------------------------------------------------------------------------------------------------- picture
+
+    def plot(self, ax: Any = None, mu: Tensor | Array | None = None, **style: Any) -> Any:
+        """Draw h over mu in [-1, 1] and return the matplotlib axes.
+
+        Args:
+            ax: where to draw; a new figure if not given.
+            mu: eigenvalues of a graph, marked on the curve.
+            style: passed on to matplotlib's ``plot``, e.g. ``label``, ``color``.
+        """
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots()[1] if ax is None else ax
+        grid = np.linspace(-1, 1, 1001)
+        (line,) = ax.plot(grid, self.response(grid), **style)
+        if mu is not None:
+            marks = np.asarray(mu.detach().cpu() if isinstance(mu, Tensor) else mu, dtype=np.float64)
+            ax.plot(marks, self.response(marks), ".", color=line.get_color(), label="_eigenvalues")
+        ax.set_xlabel(r"$\mu$ (low frequencies right, $\lambda = 1 - \mu$)")
+        ax.set_ylabel(r"$h(\mu)$")
+        return ax
+
+    # --------------------------------------------------------------------------------------------------------- algebra
+
+    def __add__(self, other: Filter) -> Filter:
+        from armagnn.filters.combination import combine
+
+        return combine((1.0, self), (1.0, other)) if isinstance(other, Filter) else NotImplemented
+
+    def __sub__(self, other: Filter) -> Filter:
+        from armagnn.filters.combination import combine
+
+        return combine((1.0, self), (-1.0, other)) if isinstance(other, Filter) else NotImplemented
+
+    def __mul__(self, factor: float | Tensor) -> Filter:
+        from armagnn.filters.combination import combine
+
+        return combine((factor, self)) if is_scalar(factor) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Filter:
+        return -1.0 * self
+
+
+class BoundFilter:
+    """A filter on one graph, a symmetric linear operator: ``bound @ x`` filters.
+
+    Example:
+        >>> import torch
+        >>> from armagnn.filters import PolynomialFilter
+        >>> op = GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]))
+        >>> PolynomialFilter([0.5, 0.5]).bind(op) @ torch.tensor([1.0, 0.0])
+        tensor([0.5000, 0.5000])
+    """
+
+    def __init__(self, filter: Filter, op: GraphOperator, method: str = "exact", **options: Any) -> None:
+        filter.check_operator(op)
+        self.filter, self.op, self.method, self.options = filter, op, method, options
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, N)."""
+        return self.op.shape
+
+    def __matmul__(self, x: Tensor) -> Tensor:
+        return self.filter.filter(self.op, x, self.method, **self.options)
+
+    def __repr__(self) -> str:
+        return f"{self.filter!r} on {self.op!r}"
+
+
+# -------------------------------------------------------------------------------------------------------------- helpers
+
+
+def coefficients(name: str, values: Any, *, allow_complex: bool = False) -> Tensor:
+    """Return a checked vector of at least one finite number: a tensor as it is, anything else in float64."""
+    try:
+        tensor = values if isinstance(values, Tensor) else torch.from_numpy(np.atleast_1d(np.asarray(values)))
+    except TypeError as error:
+        raise DTypeError(f"{name} must be a list of numbers or a tensor: {error}.") from error
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        tensor = tensor.double()
+    tensor = tensor.unsqueeze(0) if tensor.dim() == 0 else tensor
+    if tensor.is_complex() and not allow_complex:
+        raise DTypeError(f"{name} must be real, got {tensor.dtype}.")
+    if tensor.dim() != 1 or tensor.shape[0] == 0:
+        raise ShapeError(f"{name} must be a list of at least one number, got shape {tuple(tensor.shape)}.")
+    if not bool(torch.isfinite(tensor.detach()).all()):
+        raise ParameterError(f"{name} must be finite, got {tensor.tolist()}.")
+    return tensor
+
+
+def is_scalar(value: object) -> bool:
+    """Return whether it is one real number, perhaps a tensor that needs a gradient."""
+    if isinstance(value, Tensor):
+        return value.dim() == 0 and not value.is_complex()
+    return isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
+
+
+def show(values: Tensor) -> str:
+    """Return a vector of coefficients in few characters, for ``repr``."""
+    numbers = [f"{v:.4g}".removesuffix("+0j").replace("-0+", "0+").replace("-0-", "0-") for v in values.tolist()[:8]]
+    return f"[{', '.join(numbers)}{', ...' if values.shape[0] > 8 else ''}]"
+
+
+def check_variable(variable: str) -> None:
+    """Raise unless it is ``mu`` or ``lambda``."""
+    if variable not in VARIABLES:
+        raise UnknownNameError("variable", variable, VARIABLES)
+
+
+def refuse_learned(op: GraphOperator) -> None:
+    """Raise where a gradient for the operator's values would be lost without a word."""
+    if op.value.requires_grad and torch.is_grad_enabled():
+        raise GraphError(
+            "this method gives no gradient for the operator's values: use a PolynomialFilter or a ChebyshevFilter, "
+            "or pass op.detach()."
+        )
+
+
+def _columns(op: GraphOperator, x: Tensor) -> tuple[Tensor, torch.Size]:
+    """Return the signals as (N, C) and the shape that the result must have."""
+    if isinstance(x, Tensor) and x.dim() == 1:
+        if x.shape[0] != op.num_nodes:
+            raise ShapeError(f"the signal has {x.shape[0]} values, but the graph has {op.num_nodes} nodes.")
+        op.check_operand(x.unsqueeze(1))
+        return x.unsqueeze(1), x.shape
+    op.check_operand(x)
+    return fold(x), x.shape

@@ -1,0 +1,191 @@
+"""Fitting poles and residues of an ARMA filter to a target response."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.optimize import least_squares
+from torch import Tensor
+
+from armagnn.errors import ParameterError
+from armagnn.filters.targets import Target, resolve
+
+Array = npt.NDArray[Any]
+MAX_ORDER: Final = 16
+STABLE_RADIUS: Final = 0.98
+"""Largest |a| of a stable design: the recursion gains a digit in 114 steps."""
+FREE_RADIUS: Final = 0.998
+"""The exterior of [-1, 1] is the disk |w| < 1, by 1/a = (w + 1/w) / 2; poles keep off by the spacing of the grid."""
+CONDITION: Final = 1e-4
+"""Directions of b that change the response by less than this are left alone: they only make b huge."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """How well a design meets its target on mu in [-1, 1] (or at the samples given).
+
+    Attributes:
+        rms: root of the mean square error.
+        largest: the largest error; at a step of the target at least half its height.
+        sharpness: the steepest slope of the response, per unit of mu.
+        free: for a stable design, what free poles reach.
+    """
+
+    rms: float
+    largest: float
+    sharpness: float
+    free: Report | None = None
+
+    def __repr__(self) -> str:
+        own = (
+            f"RMS error {self.rms:.4f}, largest {self.largest:.2g}, steepest slope {self.sharpness:.3g} per unit of mu"
+        )
+        return own if self.free is None else f"{own}; free poles: {self.free!r}"
+
+
+def design(target: object, order: int, stable: bool = False) -> tuple[Tensor, Tensor, Report]:
+    """Return a (K), b (K) and a `Report`: the best of fits from several starts; see `ARMAFilter.design`."""
+    if isinstance(order, bool) or not isinstance(order, int) or not 1 <= order <= MAX_ORDER:
+        raise ParameterError(f"order must be an integer from 1 to {MAX_ORDER}, got {order!r}.")
+    wanted = resolve(target)
+    if len(wanted.mu) < 2 * order:
+        raise ParameterError(
+            f"order {order} has {2 * order} coefficients, but there are {len(wanted.mu)} samples only."
+        )
+    a, b = _best(wanted, order, stable)
+    report = _report(wanted, a, b)
+    if stable:
+        free = _report(wanted, *_best(wanted, order, False))
+        report = Report(report.rms, report.largest, report.sharpness, free)
+    if not a.imag.any():
+        a, b = a.real, b.real
+    return torch.from_numpy(np.ascontiguousarray(a)), torch.from_numpy(np.ascontiguousarray(b)), report
+
+
+def _best(target: Target, order: int, stable: bool) -> tuple[Array, Array]:
+    fits = []
+    # More than three real poles were never best: seven targets, orders 1 to 8, free and stable.
+    for pairs in range(order // 2, max(order // 2 - 2, -1), -1):
+        problem = _Problem(target, pairs, order - 2 * pairs, stable)
+        fits += [problem.solve(start) for start in problem.starts()]
+    _, a, b = min(fits, key=lambda fit: fit[0])
+    return a, b
+
+
+class _Problem:
+    """The fit for a given number of conjugate pairs and real poles; parameters are radii and angles in a disk."""
+
+    def __init__(self, target: Target, pairs: int, real: int, stable: bool) -> None:
+        self.mu, self.value = target.mu.numpy(), target.value.numpy()
+        self.pairs, self.real, self.stable = pairs, real, stable
+        self.radius = STABLE_RADIUS if stable else FREE_RADIUS
+        self.weight = len(self.mu) ** -0.5
+
+    def poles(self, theta: Array) -> tuple[Array, Array]:
+        """Return a, of pairs the one in the upper half plane, then the real ones; and da / dw."""
+        n = self.pairs
+        w = np.concatenate([theta[:n] * np.exp(1j * theta[n : 2 * n]), theta[2 * n :]])
+        if self.stable:
+            return w, np.ones_like(w)
+        return 2 * w / (1 + w * w), 2 * (1 - w * w) / (1 + w * w) ** 2
+
+    def basis(self, a: Array) -> Array:
+        """Return the columns whose combination is the response: real and imaginary part of a pair, then real terms."""
+        terms = self.weight / (1 - self.mu[:, None] * a)
+        return np.concatenate(
+            [terms[:, : self.pairs].real, -terms[:, : self.pairs].imag, terms[:, self.pairs :].real], 1
+        )
+
+    def fit(self, theta: Array) -> tuple[Array, Array, Array, Array]:
+        """Return the residual, the best coefficients, an orthonormal basis of the columns, and the poles."""
+        a, _ = self.poles(theta)
+        left, singular, right = np.linalg.svd(self.basis(a), full_matrices=False)
+        keep = singular > CONDITION * singular[0]
+        left, singular, right = left[:, keep], singular[keep], right[keep]
+        value = self.weight * self.value
+        inner = left.T @ value
+        return left @ inner - value, right.T @ (inner / singular), left, a
+
+    def residual(self, theta: Array) -> Array:
+        """Return what the best coefficients leave of the target."""
+        return self.fit(theta)[0]
+
+    def jacobian(self, theta: Array) -> Array:
+        """Return Kaufman's Jacobian of the residual: the part of each column's change that b cannot make up for."""
+        _, c, left, a = self.fit(theta)
+        n = self.pairs
+        _, slope = self.poles(theta)
+        b = np.concatenate([c[:n] + 1j * c[n : 2 * n], c[2 * n :]])
+        change = self.weight * b * slope * self.mu[:, None] / (1 - self.mu[:, None] * a) ** 2  # dh = Re(change dw)
+        turn = np.exp(1j * theta[n : 2 * n])
+        columns = [change[:, :n] * turn, change[:, :n] * turn * 1j * theta[:n], change[:, n:]]
+        jacobian: Array = np.concatenate([column.real for column in columns], 1)
+        jacobian -= left @ (left.T @ jacobian)
+        return jacobian
+
+    def solve(self, start: Array) -> tuple[float, Array, Array]:
+        """Return the mean square error, a and b, from this start."""
+        n, r = self.pairs, self.radius
+        low = np.concatenate([np.zeros(2 * n), np.full(self.real, -r)])
+        high = np.concatenate([np.full(n, r), np.full(n, np.pi), np.full(self.real, r)])
+        found = least_squares(
+            self.residual,
+            np.clip(start, low + 1e-6, high - 1e-6),
+            self.jacobian,
+            bounds=(low, high),
+            ftol=1e-10,
+            xtol=1e-10,
+            gtol=1e-14,
+            max_nfev=200,
+        )
+        _, c, _, a = self.fit(found.x)
+        b = np.concatenate([(c[:n] + 1j * c[n : 2 * n]) / 2, c[2 * n :]])
+        pairs = [np.stack([v[:n], v[:n].conj()], 1).ravel() for v in (a, b)]
+        return 2 * found.cost, np.concatenate([pairs[0], a[n:]]), np.concatenate([pairs[1], b[n:]])
+
+    def starts(self) -> list[Array]:
+        """Return where to start: poles spread evenly, near and far, and poles gathered at the steepest places."""
+        n, r = self.pairs, self.radius
+        even = (np.arange(n) + 0.5) * (np.pi / max(n, 1))
+        real = np.linspace(-0.8, 0.8, self.real) if self.real > 1 else np.full(self.real, 0.3)
+        out = [np.concatenate([np.full(n, near * r), even, near * real]) for near in (0.5, 0.9)]
+        if n:
+            steep = self._steepest(n)
+            # Newman: poles of the best approximation to a step lie above it, at distances in geometric progression
+            round_ = np.arange(n) // len(steep)
+            distance = 0.5 * 0.2**round_
+            pole = steep[np.arange(n) % len(steep)] + 1j * distance
+            w = 1 / pole if self.stable else _to_disk(pole)
+            w = np.where(w.imag < 0, w.conj(), w)
+            out.append(np.concatenate([np.minimum(np.abs(w), r), np.angle(w), real]))
+        return out
+
+    def _steepest(self, most: int) -> Array:
+        """Return up to ``most`` places, apart from each other, where the target changes fastest."""
+        change = np.abs(np.diff(self.value))
+        middle = (self.mu[1:] + self.mu[:-1]) / 2
+        found: list[float] = []
+        for k in np.argsort(-change, kind="stable"):
+            if change[k] < 0.5 * change.max() or len(found) == most:
+                break
+            if all(abs(middle[k] - other) > 0.1 for other in found):
+                found.append(float(middle[k]))
+        return np.array(found or [0.0])
+
+
+def _to_disk(pole: Array) -> Array:
+    """Return the w in the unit disk with (w + 1/w) / 2 = pole."""
+    w: Array = pole + np.sqrt(pole * pole - 1)
+    return np.array(np.where(np.abs(w) > 1, 1 / w, w))
+
+
+def _report(target: Target, a: Array, b: Array) -> Report:
+    mu = target.mu.numpy()
+    grid = np.linspace(-1, 1, 4001)
+    error = (b / (1 - mu[:, None] * a)).sum(1).real - target.value.numpy()
+    slope = (a * b / (1 - grid[:, None] * a) ** 2).sum(1).real
+    return Report(float(np.sqrt(np.mean(error**2))), float(np.abs(error).max()), float(np.abs(slope).max()))

@@ -1,0 +1,66 @@
+"""The filter of a stack of linear GCN layers (Eq. 5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from armagnn.errors import ParameterError
+from armagnn.filters.base import Filter
+from armagnn.operators import GraphOperator
+
+
+class GCNFilter(Filter):
+    r"""The filter :math:`h(\mu) = \mu^T`, that is :math:`\bar X = \hat A^T X`: T linear GCN layers without weights.
+
+    mu are the eigenvalues of :math:`\hat A = \tilde D^{-1/2} (A + \gamma I) \tilde D^{-1/2}`, the operator of kind
+    ``gcn`` that ``f.operator(...)`` builds. For :math:`\gamma = 0` they are those of the arma operator, in [-1, 1], so
+    h amplifies both ends of the spectrum, the high frequencies with the sign of :math:`(-1)^T`. Self-loops
+    move them up, towards the low-pass. On a graph where every node has degree d that is exactly
+    :math:`\mu \mapsto \frac{d \mu + \gamma}{d + \gamma}`, which `on_regular` shows; elsewhere the eigenvectors change
+    too, and there is no such formula.
+
+    Args:
+        gamma: weight of the self-loops, at least 0.
+        T: the number of layers.
+
+    Example:
+        >>> import torch
+        >>> f = GCNFilter(gamma=1.0, T=2)
+        >>> op = f.operator(torch.tensor([[0, 1], [1, 0]]))
+        >>> f.filter(op, torch.tensor([1.0, 0.0]))
+        tensor([0.5000, 0.5000])
+        >>> f.on_regular(torch.tensor([-1.0, 0.0, 1.0]), degree=1)
+        tensor([0.0000, 0.2500, 1.0000])
+    """
+
+    def __init__(self, gamma: float = 1.0, T: int = 1) -> None:
+        if isinstance(gamma, bool) or not isinstance(gamma, int | float) or not 0 <= gamma < float("inf"):
+            raise ParameterError(f"gamma must be a finite number of at least 0, got {gamma!r}.")
+        if isinstance(T, bool) or not isinstance(T, int) or T < 1:
+            raise ParameterError(f"T must be an integer of at least 1, got {T!r}.")
+        self.gamma, self.T = float(gamma), T
+        # without self-loops the two operators are one
+        self.kinds = ("gcn", "arma") if gamma == 0 else ("gcn",)  # type: ignore[misc]
+
+    def operator(self, graph: Any, num_nodes: int | None = None, edge_weight: Tensor | None = None) -> GraphOperator:
+        """Return the ``gcn`` operator with this gamma, from anything that `GraphOperator.from_graph` reads."""
+        return GraphOperator.from_graph(graph, num_nodes, edge_weight, kind="gcn", gamma=self.gamma)
+
+    def _response(self, mu: Tensor) -> Tensor:
+        return mu**self.T
+
+    def on_regular(self, mu: Tensor, degree: float) -> Tensor:
+        """Return the response to mu in [-1, 1] of the *arma* operator, if every node has this degree."""
+        if not degree > 0:
+            raise ParameterError(f"degree must be positive, got {degree!r}.")
+        return self._response((degree * mu + self.gamma) / (degree + self.gamma))
+
+    def _apply(self, op: GraphOperator, x: Tensor, method: str, **options: Any) -> Tensor:
+        for _ in range(self.T):
+            x = op @ x
+        return x
+
+    def __repr__(self) -> str:
+        return f"GCNFilter(gamma={self.gamma:g}, T={self.T})"

@@ -1,0 +1,44 @@
+"""Any response, applied exactly (Eq. 1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from armagnn.filters.base import Filter
+from armagnn.filters.targets import resolve, vectorized
+from armagnn.operators import GraphOperator
+
+
+class SpectralFilter(Filter):
+    r"""The filter :math:`\bar X = U \, \mathrm{diag}[h(\mu_1), \dots, h(\mu_N)] \, U^T X` (Eq. 1) for any response h.
+
+    The truth that other filters approximate: it needs an eigendecomposition, so up to 10,000 nodes. Pass
+    ``spectrum=(mu, U)`` of `armagnn.spectral.spectrum` to compute that once.
+
+    Args:
+        h: a function of mu in [-1, 1] (for one of lambda write ``lambda mu: h(1 - mu)``), a name, or samples
+            ``(mu, h)``; see `armagnn.filters.targets`. Gradients pass through a function of tensors.
+
+    Example:
+        >>> import torch
+        >>> op = GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]))
+        >>> SpectralFilter(lambda mu: 1 - mu).filter(op, torch.tensor([1.0, 0.0]))  # the Laplacian
+        tensor([ 1., -1.])
+    """
+
+    methods = {"exact": ("spectrum",), "eigen": ("spectrum",)}  # noqa: RUF012
+
+    def __init__(self, h: object) -> None:
+        self._function = vectorized(h) if callable(h) else resolve(h).function
+        self._name = h if isinstance(h, str) else getattr(h, "__name__", "samples" if not callable(h) else "h")
+
+    def _response(self, mu: Tensor) -> Tensor:
+        return self._function(mu)
+
+    def _apply(self, op: GraphOperator, x: Tensor, method: str, **options: Any) -> Tensor:
+        return self._eigen(op, x, **options)
+
+    def __repr__(self) -> str:
+        return f"SpectralFilter({self._name})"

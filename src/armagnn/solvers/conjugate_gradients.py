@@ -1,0 +1,185 @@
+"""Linear systems in polynomials of an operator by conjugate gradients, with the gradient by an adjoint solve."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from armagnn.operators import GraphOperator
+
+Product = Callable[[Tensor], Tensor]
+TOLERANCE: Final = {torch.float64: 1e-12, torch.float32: 1e-6}
+MAX_ITER: Final = 10_000
+RESTARTS: Final = 4
+"""How often the true residual may start the iteration again, which rounding errors have led astray."""
+
+
+@dataclass
+class Statistics:
+    """How a solver got to its answer.
+
+    Attributes:
+        iterations: steps taken, of the slowest system; each is one product with the matrix for all of them.
+        residual: the largest relative residual, or for a fixed-point iteration the largest bound of the relative error.
+        converged: the tolerance was met, or rounding errors allow no more.
+        history: the largest relative residual after each step.
+        squared: the matrix was not definite, so that the system with its square was solved.
+    """
+
+    iterations: int = 0
+    residual: float = 0.0
+    converged: bool = True
+    history: list[float] = field(default_factory=list)
+    squared: bool = False
+
+    def warn(self, name: str, advice: str) -> None:
+        """Warn if the answer is not what was asked for."""
+        if not self.converged:
+            warnings.warn(
+                f"{name} stopped after {self.iterations} iterations at a relative residual of {self.residual:.1e}: "
+                f"{advice}.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+
+def conjugate_gradients(
+    product: Product, y: Tensor, tol: float | None = None, max_iter: int = MAX_ITER
+) -> tuple[Tensor, Statistics]:
+    r"""Solve :math:`A Z = Y` for symmetric A, given as a function ``product``; every column of Y (N, C) is a system.
+
+    A is taken to be positive definite. Where a direction of negative curvature shows that it is not,
+    :math:`A^2 Z = A Y` is solved in its place, which is definite for any regular A. A column is done when
+    :math:`|Y - A Z| \le tol |Y|`, or when its residual is as small as rounding errors let it be. Columns with NaN or
+    infinity give NaN.
+
+    Returns:
+        Z and its `Statistics`. No gradient passes; `solve_polynomial` has one.
+
+    Example:
+        >>> A = torch.tensor([[2.0, 1.0], [1.0, 3.0]], dtype=torch.float64)
+        >>> z, statistics = conjugate_gradients(lambda p: A @ p, torch.tensor([[3.0], [4.0]], dtype=torch.float64))
+        >>> z.squeeze(), statistics.iterations
+        (tensor([1.0000, 1.0000], dtype=torch.float64), 2)
+    """
+    tol = TOLERANCE[y.dtype] if tol is None else tol
+    with torch.no_grad():
+        size = y.norm(dim=0)
+        sound = torch.isfinite(size)
+        right = torch.where(sound, y, 0.0)
+        z, statistics, definite = _iterate(product, right, tol, max_iter)
+        if not definite:
+            twice = Statistics(iterations=statistics.iterations, history=statistics.history, squared=True)
+            z, statistics, _ = _iterate(lambda p: product(product(p)), product(right), tol, max_iter, twice)
+        z = torch.where(sound, z, torch.nan)
+    return z, statistics
+
+
+def _iterate(
+    product: Product, y: Tensor, tol: float, max_iter: int, statistics: Statistics | None = None
+) -> tuple[Tensor, Statistics, bool]:
+    statistics = Statistics() if statistics is None else statistics
+    size = y.norm(dim=0)
+    scale = torch.where(size > 0, size, 1.0)
+    floor = 4 * torch.finfo(y.dtype).eps
+    z, residual = torch.zeros_like(y), y.clone()
+    steps, before = 0, float("inf")
+    for _ in range(1 + RESTARTS):
+        p, rr = residual.clone(), residual.square().sum(0)
+        # what rounding errors leave of a residual: eps |A| |Z|, with |A| seen through the products made
+        active = rr.sqrt() > tol * scale
+        growth = torch.zeros_like(size)
+        while steps < max_iter and bool(active.any()):
+            q = product(p)
+            curvature = (p * q).sum(0)
+            if bool((active & (curvature <= 0)).any()):
+                statistics.iterations += steps
+                return z, statistics, False
+            growth = torch.maximum(growth, torch.where(active, curvature / p.square().sum(0), 0.0))
+            step = torch.where(active, rr / curvature, 0.0)
+            z.addcmul_(p, step)
+            residual.addcmul_(q, step, value=-1)
+            new = residual.square().sum(0)
+            p.mul_(torch.where(active, new / rr, 0.0)).add_(residual)
+            rr = new
+            active = active & (rr.sqrt() > tol * scale)
+            steps += 1
+            statistics.history.append(float((rr.sqrt() / scale).max()))
+        residual = y - product(z)  # the updated residual drifts away from the true one
+        left = residual.norm(dim=0)
+        met = left <= torch.maximum(tol * scale, floor * (growth * z.norm(dim=0) + size))
+        worst = float((left / scale).max()) if left.numel() else 0.0
+        statistics.residual, statistics.converged = worst, bool(met.all())
+        if statistics.converged or steps >= max_iter or worst > before / 2:
+            break
+        before = worst
+    statistics.iterations += steps
+    return z, statistics, True
+
+
+class _PolynomialSolve(torch.autograd.Function):
+    """Z = P(M)^-1 Y; with Λ = P(M)^-1 G for a gradient G, that of Y is Λ, and that of c_k is -sum(Λ * M^k Z)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, op: GraphOperator, c: Tensor, y: Tensor, tol: float | None, max_iter: int, log: list[Statistics]
+    ) -> Tensor:
+        z, statistics = conjugate_gradients(lambda p: polynomial(op, c, p), y, tol, max_iter)
+        log.append(statistics)
+        ctx.op, ctx.options = op, (tol, max_iter)
+        ctx.save_for_backward(c, z)
+        return z
+
+    @staticmethod
+    def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor | None, ...]:
+        c, z = ctx.saved_tensors
+        adjoint = _PolynomialSolve.apply(ctx.op, c, grad[0], *ctx.options, [])  # type: ignore[no-untyped-call]
+        of_c = None
+        if ctx.needs_input_grad[1]:
+            rows, power = [], z
+            for k in range(c.shape[0]):
+                power = ctx.op @ power if k else power
+                rows.append(-(adjoint * power).sum(0))
+            of_c = torch.stack(rows)
+        return None, of_c, adjoint, None, None, None
+
+
+def solve_polynomial(
+    op: GraphOperator, c: Tensor, y: Tensor, tol: float | None = None, max_iter: int = MAX_ITER
+) -> tuple[Tensor, Statistics]:
+    r"""Solve :math:`(c_0 I + c_1 M + c_2 M^2 + \dots) Z = Y`, each column by its own coefficients, differentiably.
+
+    The gradient (of any order) in c and Y comes from a solve with the same matrix, not from the iterations, so memory
+    does not grow with them. None is given for the operator's values.
+
+    Args:
+        op: the symmetric operator M.
+        c: coefficients, shape (degree + 1, C); the polynomial should be positive on the spectrum of M.
+        y: right sides, shape (N, C), float32 or float64.
+        tol: relative residual; 1e-12 in float64, 1e-6 in float32 by default.
+        max_iter: steps after which it stops, with a warning.
+
+    Example:
+        >>> op = GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]), dtype=torch.float64)
+        >>> c = torch.tensor([[1.0], [-0.5]], dtype=torch.float64, requires_grad=True)
+        >>> z, _ = solve_polynomial(op, c, torch.ones(2, 1, dtype=torch.float64))
+        >>> z.squeeze(), torch.autograd.grad(z.sum(), c)[0].squeeze()
+        (tensor([2., 2.], dtype=torch.float64, grad_fn=<SqueezeBackward0>), tensor([-8., -8.], dtype=torch.float64))
+    """
+    log: list[Statistics] = []
+    z: Tensor = _PolynomialSolve.apply(op, c, y, tol, max_iter, log)  # type: ignore[no-untyped-call]
+    log[0].warn("conjugate gradients", "raise max_iter or tol, or keep the poles away from [-1, 1]")
+    return z, log[0]
+
+
+def polynomial(op: GraphOperator, c: Tensor, p: Tensor) -> Tensor:
+    """Return c_0 p + c_1 M p + ... by Horner's rule, for ``c`` of shape (degree + 1, C) or (degree + 1, 1)."""
+    out = c[-1] * p
+    for row in c[:-1].flip(0):
+        out = torch.addcmul(op @ out, row, p)
+    return out

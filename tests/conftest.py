@@ -1,13 +1,19 @@
-"""What every test shares: a fixed seed, torch's global settings put back, and how hypothesis searches."""
+"""What every test shares: a fixed seed, torch's global settings put back, and how hypothesis searches;
+the real data and the text of the paper, where they are."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import settings
+
+from armagnn.data import CATALOGUE
+
+CHECKOUT = Path(__file__).resolve().parents[1]
 
 # The same examples every time, so that a red run is red again; HYPOTHESIS_PROFILE=explore looks for new ones.
 settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=40)
@@ -28,3 +34,26 @@ def _fresh_torch() -> Iterator[None]:
     torch.set_default_dtype(dtype)
     if torch.get_num_threads() != threads:
         torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def real(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Make a dataset that the package does not carry loadable by name, or skip."""
+
+    def find(name: str) -> str:
+        for folder in (os.environ.get("ARMAGNN_DATA"), CHECKOUT.parent / "shared" / "data"):
+            if folder and all((Path(folder) / file).is_file() for file in CATALOGUE[name].files):
+                monkeypatch.setenv("ARMAGNN_DATA", str(folder))
+                return name
+        pytest.skip(f"{CATALOGUE[name].file} is not here: set ARMAGNN_DATA to the folder that holds it")
+
+    return find
+
+
+@pytest.fixture
+def paper() -> str:
+    """The text of the paper, or skip."""
+    path = CHECKOUT.parent / "shared" / "paper" / "arma.tex"
+    if not path.is_file():
+        pytest.skip("the text of the paper (../shared/paper/arma.tex) is not here")
+    return path.read_text()

@@ -9,26 +9,20 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from armagnn.cli.trials_progress import TrialsProgress
+from armagnn.cli.tables import Device, Engine, Plan, StorePath, Workers, do_trials
 from armagnn.errors import ParameterError
 from armagnn.paper import node_classification as node
 from armagnn.paper import search
-from armagnn.paper.jobs import CellTrial, make_jobs, work
+from armagnn.paper.jobs import CellTrial
 from armagnn.paper.published import DATASETS, METHODS
 from armagnn.tasks import UNBATCHED
 from armagnn.training.atomic import write_atomic
-from armagnn.training.config import torch_device
-from armagnn.training.engine import execute
 from armagnn.training.store import DEFAULT_STORE, Store
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Make a table of the paper again.")
 
 Dataset = Annotated[list[str] | None, typer.Option("--dataset", help="cora, citeseer, pubmed, ppi; may be repeated.")]
 Method = Annotated[list[str] | None, typer.Option("--method", help="arma, gcn, ...; may be repeated.")]
-StorePath = Annotated[Path, typer.Option("--store", help="Where finished trials are kept.")]
-Device = Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:1.")]
-Workers = Annotated[int, typer.Option("--workers", help="Processes at a time.")]
-Engine = Annotated[str, typer.Option("--engine", help="local, or ray for a Ray cluster.")]
 
 
 @app.command("node-classification")
@@ -48,6 +42,7 @@ def node_classification(
     device: Device = "cpu",
     workers: Workers = 1,
     engine: Engine = "local",
+    plan: Plan = False,
 ) -> None:
     """Table 1: Cora, Citeseer, Pubmed and PPI, by every method, read literally (paper) and tuned on validation data.
 
@@ -70,7 +65,7 @@ def node_classification(
     if untuned:
         note = f"Left out, because no search has chosen their settings yet: {', '.join(untuned)} (tuned)."
         Console(stderr=True).print(note, style="yellow", soft_wrap=True)
-    _execute(trials, node.TABLE, store, device, workers, engine)
+    do_trials(trials, node.TABLE, store, device, workers, engine, plan=plan)
 
 
 @app.command("node-classification-search")
@@ -96,11 +91,11 @@ def node_classification_search(
         raise ParameterError("settings, seeds, finalists and final-seeds must all be at least 1.")
     cells = _cells(dataset or DATASETS, method or METHODS, ("tuned",))
     trials = [trial for data, name, _ in cells for trial in search.trials(data, name, settings, seeds)]
-    _execute(trials, search.TABLE, store, device, workers, engine)
+    do_trials(trials, search.TABLE, store, device, workers, engine)
     with Store(store) as opened:
         records = opened.select(table=search.TABLE)
     trials = [trial for data, name, _ in cells for trial in search.finals(records, data, name, finalists, final_seeds)]
-    _execute(trials, search.TABLE, store, device, workers, engine)
+    do_trials(trials, search.TABLE, store, device, workers, engine)
     with Store(store) as opened:
         records = opened.select(table=search.TABLE)
     if out is not None:
@@ -115,15 +110,3 @@ def _cells(*choices: tuple[str, ...] | list[str]) -> list[tuple[str, str, str]]:
         for name in methods:
             node.check_cell(data, name)
     return [(data, name, way) for data in datasets for name in methods for way in protocols]
-
-
-def _execute(trials: list[CellTrial], table: str, store: Path, device: str, workers: int, engine: str) -> None:
-    torch_device(device)  # refuses what is not there
-    jobs = make_jobs(trials, table=table, device=device, checkpoints=store.parent / "checkpoints")
-    planned: dict[tuple[str, str, str], int] = {}
-    for trial in trials:
-        cell = (trial.config.dataset, trial.config.method, trial.config.protocol)
-        planned[cell] = planned.get(cell, 0) + 1
-    store.parent.mkdir(parents=True, exist_ok=True)
-    with Store(store) as opened, TrialsProgress(Console(stderr=True), planned) as progress:
-        execute(jobs, work, opened, workers, engine, progress)

@@ -332,6 +332,28 @@ class Trials:
             if look is not None:
                 look(self)
 
+    def probe(self, steps: int = 5) -> float:
+        """Return about how many seconds an epoch takes, from a few steps and one validation; train no more with it."""
+        recorder, wait = _Recorder(self.device), torch.cuda.synchronize if self.device.type == "cuda" else lambda: None
+        self.task.start(0)
+        self._draw_seeds(0)
+
+        def seconds(work: Callable[[], None], times: int) -> float:
+            for _ in range(EAGER + 1 if self.device.type == "cuda" else 1):  # compiles what is to be compiled
+                self.step.zero_()
+                self.epoch.zero_()
+                recorder.do(work)
+            wait()
+            began = time.perf_counter()
+            for _ in range(times):
+                self.step.zero_()
+                self.epoch.zero_()
+                recorder.do(work)
+            wait()
+            return (time.perf_counter() - began) / times
+
+        return self.task.steps * seconds(self._one_step, min(steps, self.task.steps)) + seconds(self._judge, 1)
+
     def _one_epoch(self, recorder: _Recorder) -> None:
         steps = self.task.steps
         if self.task.start(self.done):

@@ -1,0 +1,84 @@
+"""What the commands that make a table have in common: their options, the plan, and the work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from armagnn.cli.trials_progress import TrialsProgress, duration
+from armagnn.paper.jobs import CellTrial, Job, make_jobs, work
+from armagnn.training.config import torch_device
+from armagnn.training.engine import execute
+from armagnn.training.store import Store
+
+StorePath = Annotated[Path, typer.Option("--store", help="Where finished trials are kept.")]
+Device = Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:1.")]
+Workers = Annotated[int, typer.Option("--workers", help="Processes at a time.")]
+Engine = Annotated[str, typer.Option("--engine", help="local, or ray for a Ray cluster.")]
+Plan = Annotated[bool, typer.Option("--plan", help="Only say how many trainings there are and how long they may take.")]
+Cell = tuple[str, str, str]
+
+
+def do_trials(
+    trials: Sequence[CellTrial],
+    table: str,
+    store: Path,
+    device: str,
+    workers: int,
+    engine: str,
+    *,
+    plan: bool = False,
+) -> None:
+    """Do the trials that the store does not have yet, or say what they would take."""
+    torch_device(device)  # refuses what is not there
+    jobs = make_jobs(trials, table=table, device=device, checkpoints=store.parent / "checkpoints")
+    if plan:
+        show_plan(jobs, store)
+        return
+    planned: dict[Cell, int] = {}
+    for trial in trials:
+        cell = (trial.config.dataset, trial.config.method, trial.config.protocol)
+        planned[cell] = planned.get(cell, 0) + 1
+    store.parent.mkdir(parents=True, exist_ok=True)
+    with Store(store) as opened, TrialsProgress(Console(stderr=True), planned) as progress:
+        execute(jobs, work, opened, workers, engine, progress)
+
+
+def show_plan(jobs: Sequence[Job], store: Path) -> None:
+    """Print how many trainings each cell has, how many are done, and the time that the rest may take.
+
+    A batch of each kind is probed for a few steps. A training lasts from its patience to its most epochs; where the
+    store has trials of the cell, also the epochs that those took are used.
+    """
+    console = Console()
+    shown = Table(Column("cell", no_wrap=True), "trainings", "done", "batches", "s/epoch", "least", "most", "as done")
+    kinds: dict[tuple[object, ...], list[Job]] = {}
+    for job in jobs:
+        kinds.setdefault(job.trials[0].config.shape, []).append(job)
+    kept = Store(store, must_exist=True) if store.exists() else None
+    total = [0.0, 0.0, 0.0]
+    for group in kinds.values():
+        done = [record for job in group for key in job.keys if kept and (record := kept.get(key))]
+        left = [job for job in group if not kept or kept.missing(job.keys)]
+        seconds = left[0].make().probe() if left else 0.0
+        config = group[0].trials[0].config
+        lasting = sum(record.epochs for record in done) / len(done) if done else None
+        times = [len(left) * seconds * n for n in (config.patience + 1, config.epochs, lasting or config.epochs)]
+        total = [sum(pair) for pair in zip(total, times, strict=True)]
+        configs = [trial.config for job in group for trial in job.trials]
+        names = list(dict.fromkeys(f"{c.dataset} {c.method} {c.protocol}" for c in configs))
+        cell = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        shown.add_row(
+            cell, str(len(configs)), str(len(done)), str(len(left)), f"{seconds:.3g}", duration(times[0]),
+            duration(times[1]), "" if lasting is None else duration(times[2]),
+        )  # fmt: skip
+    if kept:
+        kept.close()
+    console.print(shown)
+    console.print(f"{sum(len(job.trials) for job in jobs)} trainings: at least {duration(total[0])} by one worker, "
+                  f"at most {duration(total[1])}.", highlight=False, soft_wrap=True)  # fmt: skip

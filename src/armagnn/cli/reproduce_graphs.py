@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -12,12 +13,14 @@ from rich.console import Console
 from armagnn.cli.reproduce import app
 from armagnn.cli.tables import Device, Engine, Plan, StorePath, Workers, do_trials
 from armagnn.errors import ParameterError
+from armagnn.paper import graph_search as search
 from armagnn.paper import graph_tables as graphs
 from armagnn.paper.jobs import CellTrial
 from armagnn.paper.node_classification import NotTunedError
 from armagnn.paper.published_graphs import CLASSIFICATION, CLASSIFIERS, REGRESSION, REGRESSORS
 from armagnn.tasks import UNBATCHED
-from armagnn.training.store import DEFAULT_STORE
+from armagnn.training.atomic import write_atomic
+from armagnn.training.store import DEFAULT_STORE, Store
 
 Method = Annotated[list[str] | None, typer.Option("--method", help="arma, gcn, ...; may be repeated.")]
 Protocol = Annotated[list[str] | None, typer.Option("--protocol", help="paper, tuned; may be repeated.")]
@@ -81,6 +84,78 @@ def graph_regression(
         dataset or REGRESSION, method, REGRESSORS, protocol, runs, chosen, asked=bool(dataset and method and protocol)
     )
     do_trials(trials, graphs.REGRESSION_TABLE, store, device, workers, engine, plan=plan)
+
+
+Out = Annotated[Path | None, typer.Option(help="Write the choices to this JSON file.")]
+Scores = Annotated[Path | None, typer.Option(help="Write every setting and its scores to this CSV file.")]
+Settings = Annotated[int, typer.Option(help="Settings that are tried for each method.")]
+
+
+@app.command("graph-classification-search")
+def graph_classification_search(
+    dataset: Annotated[list[str] | None, typer.Option("--dataset", help="As graph-classification.")] = None,
+    method: Method = None,
+    settings: Settings = search.SETTINGS,
+    seeds: Annotated[int, typer.Option(help="Trials of each setting and fold.")] = search.SEEDS[False],
+    store: StorePath = DEFAULT_STORE,
+    device: Device = "cpu",
+    workers: Workers = 1,
+    engine: Engine = "local",
+    plan: Plan = False,
+    out: Out = None,
+    scores: Scores = None,
+) -> None:
+    """The search behind the tuned protocol of Table 3: every fold chooses on its own validation graphs."""
+    cells = [(data, name) for data in dataset or CLASSIFICATION[:-1] for name in method or CLASSIFIERS]
+    _search(cells, settings, seeds, search.SEARCH_TABLES[False], store, device, workers, engine, plan, out, scores)
+
+
+@app.command("graph-regression-search")
+def graph_regression_search(
+    dataset: Annotated[list[str] | None, typer.Option("--dataset", help="As graph-regression.")] = None,
+    method: Method = None,
+    settings: Settings = search.SETTINGS,
+    seeds: Annotated[int, typer.Option(help="Trials of each setting.")] = search.SEEDS[True],
+    store: StorePath = DEFAULT_STORE,
+    device: Device = "cpu",
+    workers: Workers = 1,
+    engine: Engine = "local",
+    plan: Plan = False,
+    out: Out = None,
+    scores: Scores = None,
+) -> None:
+    """The search behind the tuned protocol of Table 4: short trainings, judged on the validation graphs of fold 0."""
+    cells = [(data, name) for data in dataset or REGRESSION for name in method or REGRESSORS]
+    _search(cells, settings, seeds, search.SEARCH_TABLES[True], store, device, workers, engine, plan, out, scores)
+
+
+def _search(
+    cells: Sequence[tuple[str, str]],
+    settings: int,
+    seeds: int,
+    table: str,
+    store: Path,
+    device: str,
+    workers: int,
+    engine: str,
+    plan: bool,
+    out: Path | None,
+    scores: Path | None,
+) -> None:
+    if min(settings, seeds) < 1:
+        raise ParameterError("settings and seeds must both be at least 1.")
+    for cell in cells:
+        graphs.check_graph_cell(*cell)
+    trials = [trial for cell in cells for trial in search.search_trials(*cell, settings, seeds)]
+    do_trials(trials, table, store, device, workers, engine, plan=plan)
+    if plan or not (out or scores):
+        return
+    with Store(store) as opened:
+        records = opened.select(table=table)
+    if out is not None:
+        write_atomic(out, (json.dumps(search.choose_graphs(records), indent=2) + "\n").encode())
+    if scores is not None:
+        write_atomic(scores, search.graph_scores_csv(records).encode())
 
 
 def _trials(

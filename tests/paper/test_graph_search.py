@@ -1,0 +1,87 @@
+"""The search behind the tuned protocol of Tables 3 and 4."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from armagnn.cli import app
+from armagnn.paper import graph_search as search
+from armagnn.paper.graph_tables import graph_config, graph_trials
+from armagnn.paper.published_graphs import CLASSIFIERS, REGRESSORS
+from armagnn.training.store import Record, Store
+
+
+@pytest.mark.parametrize(("dataset", "methods"), [("mutag", CLASSIFIERS), ("dd", CLASSIFIERS), ("qm9/mu", REGRESSORS)])
+def test_the_settings_are_the_same_for_all_methods(dataset: str, methods: tuple[str, ...]) -> None:
+    spaces = {method: search.graph_space(dataset, method, 12) for method in methods}
+    for method, space in spaces.items():
+        assert len(space) == 12
+        assert space[0].lr == 1e-3
+        for own, other in zip(space, spaces["arma"], strict=True):
+            for name in ("act", "slots", "hidden_dropout", "l2", "lr"):
+                assert getattr(own, name) == getattr(other, name)
+            assert own.skip_dropout == (other.skip_dropout if method == "arma" else 0)
+            assert (own.k, own.t, own.protocol) == (
+                graph_config(dataset, method).k,
+                graph_config(dataset, method).t,
+                "tuned",
+            )
+    assert search.graph_space("mutag", "arma", 12)[1:] != search.graph_space("dd", "arma", 12)[1:]
+
+
+def test_no_seed_is_a_reported_one() -> None:
+    reported = {trial.seed for trial in graph_trials("mutag", "arma", "paper", 10)}
+    assert reported.isdisjoint(trial.seed for trial in search.search_trials("mutag", "arma", 12, 3))
+
+
+def record(fold: int, index: int, seed: int, accuracy: float, loss: float) -> Record:
+    config = search.search_trials("mutag", "arma", 3, 1)[index].config
+    metrics = {"val_accuracy": accuracy, "val_loss": loss}
+    table = search.SEARCH_TABLES[False]
+    return Record(table, "mutag", "arma", "tuned", index, fold, seed, vars(config), metrics)
+
+
+def test_each_fold_chooses_by_accuracy_then_loss() -> None:
+    records = [
+        record(0, 0, 1, 90, 1.0), record(0, 0, 2, 80, 1.0),  # 85
+        record(0, 1, 1, 86, 5.0), record(0, 1, 2, 86, 5.0),  # 86: the best
+        record(1, 0, 1, 90, 2.0), record(1, 1, 1, 90, 1.0), record(1, 2, 1, 90, 1.5),  # equal: the lowest loss
+    ]  # fmt: skip
+    chosen = search.choose_graphs(records)
+    space = search.graph_space("mutag", "arma", 3)
+    assert sorted(chosen) == ["mutag/arma/0", "mutag/arma/1"]
+    assert [chosen[f"mutag/arma/{fold}"]["lr"] for fold in (0, 1)] == [space[1].lr, space[1].lr]
+    rows = list(csv.DictReader(search.graph_scores_csv(records).splitlines()))
+    assert len(rows) == 7
+    assert {row["fold"] for row in rows} == {"0", "1"}
+
+
+def test_a_property_chooses_once_and_trains_long() -> None:
+    (trial,) = search.search_trials("qm9/mu", "arma", 1, 1)
+    assert (trial.config.epochs, trial.fold) == (30, 0)
+    metrics = {"val_loss": 0.4, "val_mse": 0.4}
+    found = search.choose_graphs([Record("t", "qm9/mu", "arma", "tuned", 0, 0, 1, vars(trial.config), metrics)])
+    assert [found[f"qm9/mu/arma/{fold}"]["epochs"] for fold in range(10)] == [1000] * 10
+
+
+def test_the_command_searches_and_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    monkeypatch.setattr(search, "graph_config", lambda *a: replace(graph_config(*a), epochs=1, hidden=4, t=1))
+    out, scores, store = (tmp_path / name for name in ("chosen.json", "scores.csv", "store.sqlite"))
+    command = [
+        "reproduce", "graph-classification-search", "--dataset", "mutag", "--method", "gcn", "--settings", "1",
+        "--seeds", "1", "--store", str(store), "--out", str(out), "--scores", str(scores),
+    ]  # fmt: skip
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert sorted(json.loads(out.read_text())) == [f"mutag/gcn/{fold}" for fold in range(10)]
+    assert len(scores.read_text().splitlines()) == 11
+    with Store(store) as opened:
+        assert all("accuracy" not in record.metrics for record in opened.select())  # test data is not looked at
+    assert graph_config("mutag", "gcn", "tuned", 7, out).hidden == 4

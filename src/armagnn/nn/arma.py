@@ -12,18 +12,22 @@ from torch.nn.parameter import Parameter, UninitializedParameter
 from torch_geometric.nn.conv import MessagePassing
 
 from armagnn import kernels
-from armagnn.errors import ShapeError, UnknownNameError
+from armagnn.errors import ParameterError, ShapeError, UnknownNameError
 from armagnn.kernels.layer import Matrix
 from armagnn.kernels.layer_trials import Fixed, arma_trials, needs_gradient, usable_by_trials
 from armagnn.kernels.ops import is_batched
 from armagnn.kernels.random import draw_seed
 from armagnn.nn import activations
 from armagnn.nn.checks import check_features, check_fit, check_kind, check_probability, check_size, check_weights
+from armagnn.nn.contraction import bounded, check_nonexpansive
+from armagnn.nn.convergent import check_state, converge
 from armagnn.nn.explain import masked_operator
-from armagnn.nn.recursion import recursion
+from armagnn.nn.recursion import Recursion, recursion
+from armagnn.nn.sequence import next_state, outputs
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.csr import fold
 from armagnn.operators.graph import Kind
+from armagnn.solvers import FixedPoint, Statistics
 
 Weights = tuple[Tensor | None, Tensor | None, Tensor, Tensor | None]
 
@@ -52,6 +56,9 @@ class ARMAConv(MessagePassing):
         dropout: probability with which an entry of a skip connection X V_k is dropped while training, independently
             in every stack and every step.
         bias: add a trained vector to every step.
+        fixed_point: iterate every stack until it converges (Theorem 1), instead of T times. ``num_layers`` and ``init``
+            then have no say: a stack takes its own T_k steps, and where it starts from does not matter. W_k is bounded,
+            ``act`` and the graph must not expand, and one dropout mask serves all steps of a stack. See `FixedPoint`.
         cached: keep the operator built from the first ``edge_index``, for a graph that does not change.
 
     Shapes:
@@ -59,10 +66,13 @@ class ARMAConv(MessagePassing):
           `CSR` or a ``torch.sparse`` tensor, which is never made dense.
         - output: (..., N, F_out).
 
+    A signal that changes over time is a list of features, with one operator or one for each instant: `sequence` and
+    `step`.
+
     Parameters: ``initial_weight`` W0 (F_in, K, F_out), ``weight`` W (1 or T - 1, K, F_out, F_out), ``skip_weight`` V
     (1 or T, F_in, K, F_out), ``bias`` (1 or T, K, F_out); W0 and V hold the stacks side by side, so that one product
     with X serves all of them. A parameter that could have no gradient does not exist: no W at T = 1, no W0 unless
-    ``init="linear"``.
+    ``init="linear"``. With ``fixed_point`` the parameter ``weight`` may have any norm, and `bounded_weight` is W.
 
     Example:
         >>> import torch
@@ -89,6 +99,7 @@ class ARMAConv(MessagePassing):
         act: str | Callable[[Tensor], Tensor] | None = "relu",
         dropout: float = 0.0,
         bias: bool = True,
+        fixed_point: FixedPoint | None = None,
         cached: bool = False,
     ) -> None:
         super().__init__(aggr="add")  # being a MessagePassing is what lets PyG's explainers find the layer
@@ -105,10 +116,16 @@ class ARMAConv(MessagePassing):
         self.act = activations.check(act)
         self.dropout: float | Tensor = float(dropout)
         self._operator: GraphOperator | None = None
+        self.fixed_point = fixed_point
+        self.statistics: Statistics | None = None
+        """How the last solve went, with ``fixed_point``: residuals and steps of each stack."""
 
         steps = 1 if shared_weights else num_layers
         later = min(steps, num_layers - 1) if shared_weights else num_layers - 1  # steps that start from a state
-        self.register_parameter("initial_weight", UninitializedParameter() if init == "linear" else None)
+        if fixed_point is not None:
+            self._check_convergent(fixed_point)
+            self.init, later = "zero", 1  # a W0 would have no gradient
+        self.register_parameter("initial_weight", UninitializedParameter() if self.init == "linear" else None)
         self.register_parameter(
             "weight",
             Parameter(torch.empty(later, num_stacks, out_channels, out_channels)) if later else None,
@@ -118,6 +135,13 @@ class ARMAConv(MessagePassing):
         if in_channels != -1:
             self._materialize(in_channels)
         self.reset_parameters()
+
+    def _check_convergent(self, fixed_point: FixedPoint) -> None:
+        if not isinstance(fixed_point, FixedPoint):
+            raise ParameterError(f"fixed_point must be a FixedPoint or None, got {fixed_point!r}.")
+        if not self.shared_weights:
+            raise ParameterError("fixed_point needs shared_weights=True: steps that differ have no fixed point.")
+        check_nonexpansive(self.act)
 
     # ----------------------------------------------------------------------------------------------------- parameters
 
@@ -134,7 +158,7 @@ class ARMAConv(MessagePassing):
     def reset_parameters(self) -> None:
         """Draw all weights anew (Glorot, uniform), set the biases to zero and forget a cached operator."""
         super().reset_parameters()
-        self._operator = None
+        self._operator = self.statistics = None
         self._draw(self.initial_weight, self.skip_weight, self.weight)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
@@ -167,12 +191,17 @@ class ARMAConv(MessagePassing):
         """Return the mean of the stacks (Eq. 16), shape (..., N, F_out).
 
         Args:
-            x: the node features.
+            x: the node features; or a list or tuple of them, a sequence X(t), of which the last output is returned.
             edge_index: a `GraphOperator`; or an edge index of shape (2, E), a sparse matrix, a PyG ``Data``, from which
                 an ``arma`` operator is built on the fly.
             edge_weight: the weights of an edge index, shape (E).
         """
+        if isinstance(x, (list, tuple)):
+            *_, last = outputs(self, x, edge_index, edge_weight)
+            return last
         x, op = self._checked(x, edge_index, edge_weight)
+        if self.fixed_point is not None:
+            return self._converged(x, op).mean(0)
         function = self._unfused()
         if function is None and torch._C._are_functorch_transforms_active() and len(x.shape) == 2:
             mapped = self._of_trials(x, op)
@@ -216,11 +245,71 @@ class ARMAConv(MessagePassing):
         fixed = Fixed(settings, matrix, pattern, single)
         return arma_trials(fixed, dense, value, *weights, seed, rate)
 
-    def stacks(self, x: Tensor | CSR, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
-        """Return what each stack gives before the mean, shape (K, ..., N, F_out)."""
+    def stacks(
+        self, x: Tensor | CSR, edge_index: Any, edge_weight: Tensor | None = None, *, initial: Tensor | None = None
+    ) -> Tensor:
+        """Return what each stack gives before the mean, shape (K, ..., N, F_out).
+
+        With ``fixed_point`` the iteration may be given an ``initial`` state of that shape: the result does not depend
+        on it, but how long it takes does.
+        """
         x, op = self._checked(x, edge_index, edge_weight)
+        if self.fixed_point is not None:
+            return self._converged(x, op, initial)
+        if initial is not None:
+            raise ParameterError("an initial state goes with fixed_point; otherwise init says what X(0) is.")
         features, settings, weights, seed = self._prepared(x, op)
         return self._signals(recursion(settings, op, features, weights, seed, self._unfused()), x.shape)
+
+    def sequence(self, xs: Any, graphs: Any, edge_weight: Any = None) -> Tensor:
+        r"""Return the output at every instant of a sequence, shape (T, ..., N, F_out): one GCS step for each X(t),
+
+        .. math::
+            \bar X_k^{(t+1)} = \sigma\left( \tilde L^{(t)} \bar X_k^{(t)} W_k + X^{(t)} V_k \right).
+
+        The last output of a constant sequence of T = ``num_layers`` is the layer's. With shared weights a sequence may
+        have any length.
+
+        Args:
+            xs: X(t), a list or tuple of features, or a tensor of shape (T, ..., N, F_in).
+            graphs: one graph for all instants, or a list or tuple of one for each: the same nodes, other edges.
+            edge_weight: the weights of an edge index, or a list or tuple of them.
+
+        Example:
+            >>> import torch
+            >>> from armagnn import GraphOperator
+            >>> op = GraphOperator.from_edge_index(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+            >>> conv, x = ARMAConv(8, 16, num_layers=3), torch.randn(3, 8)
+            >>> torch.allclose(conv.sequence([x, x, x], op)[-1], conv(x, op), atol=1e-6)
+            True
+        """
+        return torch.stack(list(outputs(self, xs, graphs, edge_weight)))
+
+    def step(self, state: Tensor | None, x: Tensor | CSR, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
+        """Return X(t + 1) of all stacks from X(t), shape (K, ..., N, F_out): one step of a stream.
+
+        The output of the layer at that instant is ``state.mean(0)``.
+
+        Args:
+            state: X(t) as an earlier call returned it; None at the beginning.
+            x: the features of this instant.
+            edge_index: the graph of this instant.
+            edge_weight: the weights of an edge index.
+        """
+        return next_state(self, state, x, edge_index, edge_weight)
+
+    def _converged(self, x: Tensor | CSR, op: GraphOperator, initial: Tensor | None = None) -> Tensor:
+        """Return the fixed points of the stacks, shape (K, ..., N, F_out)."""
+        assert self.fixed_point is not None
+        shape = (self.num_stacks, *x.shape[:-1], self.out_channels)
+        with torch.autocast(x.device.type, enabled=False):  # an iteration in bfloat16 stops far from its fixed point
+            x, op = x.to(self.skip_weight.dtype), op.to(self.skip_weight.dtype)
+            start = None if initial is None else check_state("initial", initial, shape, x)
+            features = self._folded(x)
+            solution = converge(self.fixed_point, self._recursion(features, op), op, features, start)
+        self.statistics = solution.statistics
+        states = solution.value.view(self.num_stacks, features.shape[0], self.out_channels)
+        return self._signals(states.transpose(0, 1), x.shape)
 
     def _checked(self, x: Any, graph: Any, edge_weight: Tensor | None) -> tuple[Tensor | CSR, GraphOperator]:
         """Return features and operator that fit each other and the weights; a lazy layer learns its size."""
@@ -237,10 +326,17 @@ class ARMAConv(MessagePassing):
         self, x: Tensor | CSR, op: GraphOperator
     ) -> tuple[Tensor | CSR, kernels.Settings, Weights, Tensor | None]:
         """Return what the recursion takes: X node-major, settings, weights with the stacks side by side, and a seed."""
-        # permuted at entry and exit, not at every step: (N, batch, F_in) in memory
-        rows = x.shape[-2] * math.prod(x.shape[:-2])
-        features = x if isinstance(x, CSR) else fold(x).reshape(rows, x.shape[-1])
+        features = self._folded(x)
         return features, self._settings(features), self._weights(), self._seed(op)
+
+    def _folded(self, x: Tensor | CSR) -> Tensor | CSR:
+        """Return X node-major: permuted at entry and exit, not at every step; (N, batch, F_in) in memory."""
+        rows = x.shape[-2] * math.prod(x.shape[:-2])
+        return x if isinstance(x, CSR) else fold(x).reshape(rows, x.shape[-1])
+
+    def _recursion(self, features: Tensor | CSR, op: GraphOperator) -> Recursion:
+        """Return the steps of the stacks, for node-major features."""
+        return Recursion(self._settings(features), self._weights(), self._seed(op), self._unfused())
 
     def _seed(self, op: GraphOperator) -> Tensor | None:
         """Draw the seed of the masks, if there are any."""
@@ -265,7 +361,15 @@ class ARMAConv(MessagePassing):
         """Return W0, W, V and the bias with the stacks side by side, as `recursion` takes them."""
         w0 = None if self.initial_weight is None else self.initial_weight.flatten(1)
         bias = None if self.bias is None else self.bias.flatten(1)
-        return w0, self.weight, self.skip_weight.flatten(2), bias
+        weight = self.weight if self.fixed_point is None else self.bounded_weight.unsqueeze(0)
+        return w0, weight, self.skip_weight.flatten(2), bias
+
+    @property
+    def bounded_weight(self) -> Tensor:
+        """W of a layer with ``fixed_point``, shape (K, F_out, F_out): no stack's norm is above the contraction."""
+        if self.fixed_point is None:
+            raise ParameterError("the W of a layer without fixed_point is not bounded: see weight.")
+        return bounded(self.weight.squeeze(0), self.fixed_point.contraction)
 
     def _propagates_first(self, features: Tensor | CSR) -> bool:
         """Return whether (L X) W0 is cheaper than L (X W0): by width, and an X without gradient goes one way only."""
@@ -321,12 +425,13 @@ class ARMAConv(MessagePassing):
 
     def __repr__(self) -> str:
         extra = "" if self.shared_weights else ", shared_weights=False"
-        extra += "" if self.init == "linear" else f", init={self.init!r}"
+        extra += "" if self.init == "linear" or self.fixed_point is not None else f", init={self.init!r}"
         extra += "" if self.act == "relu" else f", act={self.act!r}"
         extra += f", dropout={self.dropout:g}" if self.dropout else ""
+        reach = f"num_layers={self.num_layers}" if self.fixed_point is None else f"fixed_point={self.fixed_point}"
         return (
             f"{type(self).__name__}({self.in_channels}, {self.out_channels}, "
-            f"num_stacks={self.num_stacks}, num_layers={self.num_layers}{extra})"
+            f"num_stacks={self.num_stacks}, {reach}{extra})"
         )
 
     # ------------------------------------------------------------------------------------------------------------ PyG
@@ -342,6 +447,8 @@ class ARMAConv(MessagePassing):
         """Return the PyG ``ARMAConv`` that computes the same function, weight for weight."""
         from armagnn.nn.pyg import to_pyg
 
+        if self.fixed_point is not None:
+            raise ParameterError("PyG's layer takes a fixed number of steps: one with fixed_point has no counterpart.")
         return to_pyg(self)
 
 

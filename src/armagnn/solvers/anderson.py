@@ -21,13 +21,13 @@ def anderson(function: Map, initial: Tensor, tol: float, max_iter: int, memory: 
 
     .. math::
         x^{(t+1)} = \sum_i \alpha_i g(x^{(t-i)}), \qquad
-        \alpha = \arg\min \left\| \sum_i \alpha_i \left(g(x^{(t-i)}) - x^{(t-i)}\right) \right\|, \quad \sum_i \alpha_i = 1.
+        \alpha = \arg\min_{\sum_i \alpha_i = 1} \left\| \sum_i \alpha_i (g(x^{(t-i)}) - x^{(t-i)}) \right\|.
 
     Where a contraction is weak (c near 1) and plain iteration needs thousands of steps, this needs tens or hundreds. It
     is safeguarded: a step that makes the residual larger is thrown away, with all that was remembered, and the plain
     step from the last good state is taken instead. So a contraction is solved for certain, at worst in twice the steps.
 
-    Autograd, where it is switched on, follows the images and takes the weights as constants.
+    Autograd does not follow it: the weights depend on the states too. See `implicit` for the gradient of the solution.
 
     Args:
         function: g, as a `Map`: it takes the states and the numbers of the problems that have not stopped yet.
@@ -45,7 +45,8 @@ def anderson(function: Map, initial: Tensor, tol: float, max_iter: int, memory: 
         >>> round(float(solution.value[0, -1]), 1)  # 1 / (1 - 0.99)
         100.0
     """
-    return iterate(function, initial, tol, max_iter, _Mixing(max(memory, 3)))
+    with torch.no_grad():
+        return iterate(function, initial, tol, max_iter, _Mixing(max(memory, 3)))
 
 
 class _Mixing:
@@ -53,60 +54,49 @@ class _Mixing:
 
     def __init__(self, memory: int) -> None:
         self.memory, self.count = memory, 0
-        self.images: list[Tensor] = []  # (P, D) each
         self.last: list[float] = []  # the residuals of the last good steps
         self.newest: list[int] = []  # the slots of these
 
     def _start(self, image: Tensor) -> None:
         problems, size = image.shape
-        self.residuals = torch.zeros(problems, self.memory, size, dtype=torch.float64, device=image.device)
-        self.gram = torch.zeros(problems, self.memory, self.memory, dtype=torch.float64, device=image.device)
+        self.images = image.new_zeros(problems, self.memory, size)
+        self.residuals = torch.zeros_like(self.images, dtype=torch.float64)
+        self.gram = self.residuals.new_zeros(problems, self.memory, self.memory)
         self.usable = torch.zeros(problems, self.memory, dtype=torch.bool, device=image.device)
         self.last, self.newest = [math.inf] * problems, [0] * problems
 
     def keep(self, mask: Tensor) -> None:
-        if not self.images:
+        if self.count == 0:
             return
-        self.images = [image[mask] for image in self.images]
-        self.residuals, self.gram, self.usable = self.residuals[mask], self.gram[mask], self.usable[mask]
+        self.images, self.residuals = self.images[mask], self.residuals[mask]
+        self.gram, self.usable = self.gram[mask], self.usable[mask]
         kept = mask.nonzero().flatten().tolist()
         self.last, self.newest = [self.last[k] for k in kept], [self.newest[k] for k in kept]
 
     def propose(self, state: Tensor, image: Tensor, residuals: list[float]) -> Tensor:
-        if not self.images:
+        if self.count == 0:
             self._start(image)
         slot = self.count % self.memory
         self.count += 1
-        failed = [k for k, residual in enumerate(residuals) if not residual <= self.last[k]]  # also where it is NaN
-        difference = (image - state).detach().double()
-        if failed:
-            difference[failed] = 0.0
-            image = image.index_fill(0, torch.tensor(failed, device=image.device), 0.0)
-        self._remember(slot, image, difference)
+        self.images[:, slot] = image
+        self.residuals[:, slot] = image - state
+        self.usable[:, slot] = True
         for k, residual in enumerate(residuals):
-            if k in failed:  # only the last good image is left; the next step, a plain one, is accepted in any case
+            if residual <= self.last[k]:
+                self.last[k], self.newest[k] = residual, slot
+            else:  # or NaN: only the last good image is left; the next step, a plain one, is accepted in any case
+                self.images[k, slot] = self.residuals[k, slot] = 0.0
                 self.usable[k] = False
                 self.usable[k, self.newest[k]] = True
                 self.last[k] = math.inf
-            else:
-                self.last[k], self.newest[k] = residual, slot
-        weights = self._weights().to(image.dtype)
-        mixed = weights[:, :1] * self.images[0]
-        for i in range(1, len(self.images)):
-            mixed = torch.addcmul(mixed, weights[:, i : i + 1], self.images[i])
-        return mixed
-
-    def _remember(self, slot: int, image: Tensor, difference: Tensor) -> None:
-        self.images[slot : slot + 1] = [image]
-        self.residuals[:, slot] = difference
-        self.usable[:, slot] = True
-        products = torch.bmm(self.residuals, difference.unsqueeze(2)).squeeze(2)
+        products = torch.bmm(self.residuals, self.residuals[:, slot].unsqueeze(2)).squeeze(2)
         self.gram[:, slot], self.gram[:, :, slot] = products, products
+        return torch.bmm(self._weights().to(image.dtype).unsqueeze(1), self.images).squeeze(1)
 
     def _weights(self) -> Tensor:
         """Return α, shape (P, memory): the least squares by normal equations, with every residual scaled to one."""
         scale = torch.where(self.usable, self.gram.diagonal(dim1=1, dim2=2).rsqrt(), 0.0).nan_to_num(posinf=0.0)
         matrix = scale.unsqueeze(2) * self.gram * scale.unsqueeze(1)
         matrix = matrix + torch.diag_embed(torch.where(scale > 0, RIDGE, 1.0))
-        share = torch.linalg.solve(matrix, scale) * scale
+        share: Tensor = torch.linalg.solve(matrix, scale) * scale
         return share / share.sum(1, keepdim=True)

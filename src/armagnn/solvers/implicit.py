@@ -80,7 +80,7 @@ class _Attach(torch.autograd.Function):
         return solution.view_as(solution)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         if torch.is_grad_enabled():
             raise ParameterError(
                 "the implicit gradient of a fixed point cannot be differentiated again (create_graph=True): "

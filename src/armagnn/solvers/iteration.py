@@ -63,8 +63,7 @@ class Acceleration(Protocol):
 def iterate(function: Map, initial: Tensor, tol: float, max_iter: int, acceleration: Acceleration) -> Solution:
     """Look at x and g(x), then at what is proposed next, until ||g(x) - x|| < tol; the answer is that g(x).
 
-    Problems that have stopped take no further part. Autograd follows the steps where it is switched on, but not the
-    residuals. A problem that gives no finite number twice in a row is given up.
+    Problems that have stopped take no further part. A problem that gives no finite number twice in a row is given up.
 
     Args:
         function: the map g.

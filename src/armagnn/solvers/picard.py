@@ -11,7 +11,7 @@ def picard(function: Map, initial: Tensor, tol: float, max_iter: int) -> Solutio
     r"""Solve :math:`x = g(x)` by :math:`x^{(t+1)} = g(x^{(t)})`, until :math:`\|x^{(t+1)} - x^{(t)}\| < tol`.
 
     This is Eq. 14 iterated until convergence. If g contracts by c, the residual falls by c in every step, and what is
-    found is not farther than c / (1 - c) tol from the fixed point.
+    found is not farther than c / (1 - c) tol from the fixed point. Autograd follows all steps, where it is switched on.
 
     Args:
         function: g, as a `Map`: it takes the states and the numbers of the problems that have not stopped yet.

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from armagnn.errors import DataError
-from armagnn.paper.page import Summary, read_cells, results_page, welch, with_overview
+from armagnn.paper.page import results_page, with_overview
+from armagnn.paper.summaries import Summary, read_cells, welch
 
 HEAD = "dataset,method,protocol,run,fold,metric,value,seed,epochs,seconds,device,config_hash\n"
 
@@ -67,3 +68,18 @@ def test_a_file_that_is_no_table(tmp_path: Path) -> None:
     (tmp_path / "node-classification.csv").write_text("a,b\n1,2\n")
     with pytest.raises(DataError, match="results export"):
         results_page(tmp_path)
+
+
+def test_graph_tables(tmp_path: Path) -> None:
+    folder = table(tmp_path, "cora,arma,paper,0,0,accuracy,80")
+    rows = []
+    for fold, value in enumerate((80, 90)):
+        for metric, shift in (("accuracy", 0), ("accuracy_loss", 1), ("accuracy_last", 2), ("accuracy_first", 3)):
+            rows.append(f"mutag,arma,paper,0,{fold},{metric},{value + shift}")
+    (folder / "graph-classification.csv").write_text(HEAD + "".join(f"{row},0,9,1.0,cpu,abc\n" for row in rows))
+    row = "qm9/mu,gcn,paper,0,0,mse,0.4444,0,9,1.0,cpu,abc\n"
+    (folder / "graph-regression.csv").write_text(HEAD + row)
+    page = results_page(folder)
+    assert "| ARMA | 91.5 ± 4.2 | 85.0 ± 7.1 (2) |" in page
+    assert "| ARMA | paper | 85.0 ± 7.1 (2) | 86.0 ± 7.1 (2) | 87.0 ± 7.1 (2) | 88.0 ± 7.1 (2) |" in page
+    assert "| GCN | 0.445 ± 0.007 | 0.444 ± 0.000 (1) |" in page

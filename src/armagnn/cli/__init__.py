@@ -5,7 +5,8 @@ from armagnn.cli.bench import bench
 from armagnn.cli.data import app as data
 from armagnn.cli.figure import app as figure
 from armagnn.cli.predict import predict
-from armagnn.cli.reproduce_graphs import app as reproduce
+from armagnn.cli.reproduce import app as reproduce
+from armagnn.cli.reproduce_graphs import graph_classification  # noqa: F401 (it adds itself to reproduce)
 from armagnn.cli.results import results
 from armagnn.cli.show import show
 from armagnn.cli.train import train

@@ -3,73 +3,16 @@
 from __future__ import annotations
 
 import csv
-import math
-import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from scipy import stats
-
 from armagnn.errors import DataError
+from armagnn.paper.page_graphs import graph_sections
 from armagnn.paper.published import ACCURACY, DATASETS, METHODS
+from armagnn.paper.summaries import LABELS, Cell, Summary, comparison, devices_of, markdown, read_cells
 
-LABELS: Final = {
-    "arma": "ARMA", "gcn": "GCN", "chebyshev": "Chebyshev", "cayley": "CayleyNet", "gat": "GAT", "sage": "GraphSAGE",
-    "gin": "GIN", "mlp": "MLP (no graph)", "cora": "Cora", "citeseer": "Citeseer", "pubmed": "Pubmed",
-    "ppi": "PPI (rebuilt: 98.75 % of node labels)",
-}  # fmt: skip
-Cell = tuple[str, str, str]  # dataset, method, protocol
 MARKS: Final = ("<!-- table 1 -->", "<!-- end of table 1 -->")
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The values of a metric in one cell."""
-
-    values: tuple[float, ...]
-    devices: frozenset[str]
-
-    @property
-    def mean(self) -> float:
-        """Their mean."""
-        return statistics.fmean(self.values)
-
-    @property
-    def deviation(self) -> float:
-        """Their sample deviation; 0 of a single one."""
-        return statistics.stdev(self.values) if len(self.values) > 1 else 0.0
-
-    def __str__(self) -> str:
-        return f"{self.mean:.1f} ± {self.deviation:.1f} ({len(self.values)})"
-
-
-def read_cells(path: Path, metric: str) -> dict[Cell, Summary]:
-    """The cells of a table's CSV file for one metric."""
-    values: dict[Cell, list[float]] = {}
-    devices: dict[Cell, set[str]] = {}
-    seen: set[tuple[Cell, str, str]] = set()
-    try:
-        with path.open(newline="") as file:
-            for row in csv.DictReader(file):
-                if row["metric"] == metric:
-                    cell = (row["dataset"], row["method"], row["protocol"])
-                    if (cell, row["run"], row["fold"]) in seen:
-                        raise ValueError(f"two rows of run {row['run']}, fold {row['fold']} of {' '.join(cell)}")
-                    seen.add((cell, row["run"], row["fold"]))
-                    values.setdefault(cell, []).append(float(row["value"]))
-                    devices.setdefault(cell, set()).add(row.get("device", ""))
-    except (OSError, KeyError, ValueError) as error:
-        raise DataError(f"{path}: not a table of results ({error}). Make it with: armagnn results export.") from error
-    return {cell: Summary(tuple(found), frozenset(devices[cell])) for cell, found in values.items()}
-
-
-def welch(ours: Summary, theirs: Summary) -> float:
-    """The p-value of Welch's t-test that two cells have the same mean; nan of single runs."""
-    if min(len(ours.values), len(theirs.values)) < 2 or ours.deviation == theirs.deviation == 0:
-        return math.nan
-    return float(stats.ttest_ind(ours.values, theirs.values, equal_var=False).pvalue)
 
 
 def node_classification(path: Path) -> str:
@@ -81,33 +24,14 @@ def node_classification(path: Path) -> str:
 
 
 def _accuracy_section(dataset: str, cells: Mapping[Cell, Summary]) -> str:
-    methods = [method for method in METHODS if any((dataset, method, way) in cells for way in ("paper", "tuned"))]
-    if not methods:
-        return ""
-    rows = []
-    for method in methods:
-        published = ACCURACY.get(method, {}).get(dataset)
-        row = [LABELS[method], "" if published is None else f"{published[0]:.1f} ± {published[1]:.1f}"]
-        for way in ("paper", "tuned"):
-            ours, arma = cells.get((dataset, method, way)), cells.get((dataset, "arma", way))
-            row.append("" if ours is None else str(ours))
-            row.append("" if ours is None or arma is None or method == "arma" else _against(arma, ours))
-        tuned = cells.get((dataset, method, "tuned"))
-        row.append("" if tuned is None or published is None else f"{tuned.mean - published[0]:+.1f}")
-        rows.append(row)
-    head = ["", "paper", "ours, text read literally", "ARMA's lead", "ours, tuned", "ARMA's lead", "tuned - paper"]
+    table = comparison(dataset, cells, ACCURACY, METHODS)
     command = f"`armagnn reproduce node-classification --dataset {dataset} --method METHOD --protocol PROTOCOL`"
-    devices = sorted({device for cell, found in cells.items() if cell[0] == dataset for device in found.devices})
+    if not table:
+        return ""
     return (
         f"### {LABELS[dataset]}\n\nTest accuracy in per cent, mean ± sample deviation (runs); seeds are 0, 1, 2, ... "
-        f"Made on {', '.join(devices)} by {command}.\n\n{_table(head, rows)}"
+        f"Made on {devices_of(dataset, cells)} by {command}.\n\n{table}"
     )
-
-
-def _against(arma: Summary, other: Summary) -> str:
-    p = welch(arma, other)
-    lead = f"{arma.mean - other.mean:+.1f}"
-    return lead if math.isnan(p) else f"{lead} (p {'< 0.001' if p < 0.001 else f'= {p:.3f}'})"
 
 
 def _f1_section(cells: Mapping[Cell, Summary]) -> str:
@@ -116,12 +40,7 @@ def _f1_section(cells: Mapping[Cell, Summary]) -> str:
         for method in METHODS
         if any(("ppi", method, way) in cells for way in ("paper", "tuned", "wide"))
     ]
-    return f"### PPI: micro-F1\n\nIn per cent.\n\n{_table(['', 'text read literally', 'tuned', 'wide'], rows)}"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"### PPI: micro-F1\n\nIn per cent.\n\n{markdown(['', 'text read literally', 'tuned', 'wide'], rows)}"
 
 
 def overview(folder: Path) -> str:
@@ -136,7 +55,7 @@ def overview(folder: Path) -> str:
             row.append(f"{'-' if published is None else f'{published[0]:.1f}'} / {'-' if ours is None else ours}")
         if any(" / -" not in entry for entry in row[1:]):
             rows.append(row)
-    return _table(["paper / ours, tuned (runs)", *(LABELS[dataset].split(" (")[0] for dataset in DATASETS)], rows)
+    return markdown(["paper / ours, tuned (runs)", *(LABELS[dataset].split(" (")[0] for dataset in DATASETS)], rows)
 
 
 def with_overview(text: str, folder: Path) -> str:
@@ -162,7 +81,8 @@ def finals_held(path: Path) -> str:
 def results_page(folder: Path) -> str:
     """The whole page, from the CSV files of a folder."""
     section = node_classification(folder / "node-classification.csv")
-    return f"{INTRODUCTION}\n{finals_held(folder / 'search' / 'node-classification.csv')}\n\n{section}\n"
+    finals = finals_held(folder / "search" / "node-classification.csv")
+    return "\n\n".join([f"{INTRODUCTION}\n{finals}", section, *graph_sections(folder)]) + "\n"
 
 
 INTRODUCTION: Final = """# Results

@@ -334,9 +334,13 @@ class Trials:
 
     def probe(self, steps: int = 5) -> float:
         """Return about how many seconds an epoch takes, from a few steps and one validation; train no more with it."""
-        recorder, wait = _Recorder(self.device), torch.cuda.synchronize if self.device.type == "cuda" else lambda: None
+        recorder = _Recorder(self.device)
         self.task.start(0)
         self._draw_seeds(0)
+
+        def wait() -> None:
+            if self.device.type == "cuda":
+                torch.cuda.synchronize(self.device)
 
         def seconds(work: Callable[[], None], times: int) -> float:
             for _ in range(EAGER + 1 if self.device.type == "cuda" else 1):  # compiles what is to be compiled

@@ -107,7 +107,7 @@ def graph_classification_search(
 ) -> None:
     """The search behind the tuned protocol of Table 3: every fold chooses on its own validation graphs."""
     cells = [(data, name) for data in dataset or CLASSIFICATION[:-1] for name in method or CLASSIFIERS]
-    _search(cells, settings, seeds, search.SEARCH_TABLES[False], store, device, workers, engine, plan, out, scores)
+    _search(cells, settings, seeds, 10, search.SEARCH_TABLES[False], store, device, workers, engine, plan, out, scores)
 
 
 @app.command("graph-regression-search")
@@ -116,6 +116,7 @@ def graph_regression_search(
     method: Method = None,
     settings: Settings = search.SETTINGS,
     seeds: Annotated[int, typer.Option(help="Trials of each setting.")] = search.SEEDS[True],
+    folds: Annotated[int, typer.Option(help="Folds that choose; three runs share one.", min=1, max=10)] = 1,
     store: StorePath = DEFAULT_STORE,
     device: Device = "cpu",
     workers: Workers = 1,
@@ -124,15 +125,18 @@ def graph_regression_search(
     out: Out = None,
     scores: Scores = None,
 ) -> None:
-    """The search behind the tuned protocol of Table 4: short trainings, judged on the validation graphs of fold 0."""
+    """The search behind the tuned protocol of Table 4: short trainings, judged on the validation graphs of a fold."""
     cells = [(data, name) for data in dataset or REGRESSION for name in method or REGRESSORS]
-    _search(cells, settings, seeds, search.SEARCH_TABLES[True], store, device, workers, engine, plan, out, scores)
+    _search(
+        cells, settings, seeds, folds, search.SEARCH_TABLES[True], store, device, workers, engine, plan, out, scores
+    )
 
 
 def _search(
     cells: Sequence[tuple[str, str]],
     settings: int,
     seeds: int,
+    folds: int,
     table: str,
     store: Path,
     device: str,
@@ -146,7 +150,7 @@ def _search(
         raise ParameterError("settings and seeds must both be at least 1.")
     for cell in cells:
         graphs.check_graph_cell(*cell)
-    trials = [trial for cell in cells for trial in search.search_trials(*cell, settings, seeds)]
+    trials = [trial for cell in cells for trial in search.search_trials(*cell, settings, seeds, folds)]
     do_trials(trials, table, store, device, workers, engine, plan=plan)
     if plan or not (out or scores):
         return

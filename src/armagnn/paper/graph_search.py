@@ -1,10 +1,10 @@
 """What the ``tuned`` protocol of Tables 3 and 4 chooses, and how: a random search on validation graphs only.
 
-Every method is tried with the same settings, drawn once for each dataset; the first is the paper's own. For graph
-classification each fold chooses for itself, by the mean validation accuracy of a few seeds (of equal ones, the lower
-validation loss): a choice that all folds shared would have seen the test graphs of each as validation graphs of
-another. The properties of QM9 choose on fold 0, from short trainings. No seed is one of the reported runs, and test
-data is never looked at.
+Every method is tried with the same settings, drawn once for each dataset; the first is the paper's own. Each fold
+chooses for itself: a choice that all folds shared would have seen the test graphs of each as validation graphs of
+another. Classification goes by the mean validation accuracy of a few seeds (of equal ones, the lower validation loss);
+the properties of QM9 by the validation loss of short trainings. No seed is one of the reported runs, and test data is
+never looked at.
 """
 
 from __future__ import annotations
@@ -85,11 +85,11 @@ def graph_space(dataset: str, method: str, count: int) -> list[GraphConfig]:
     return found
 
 
-def search_trials(dataset: str, method: str, count: int, seeds: int) -> list[CellTrial]:
-    """All trials of the search of one cell.
+def search_trials(dataset: str, method: str, count: int, seeds: int, folds: int) -> list[CellTrial]:
+    """All trials of the search of one cell, in its first `folds` folds.
 
     Example:
-        >>> len(search_trials("mutag", "gcn", 12, 3)), len(search_trials("qm9/mu", "gcn", 12, 1))
+        >>> len(search_trials("mutag", "gcn", 12, 3, 10)), len(search_trials("qm9/mu", "gcn", 12, 1, 1))
         (360, 12)
     """
     regression = dataset in REGRESSION
@@ -97,7 +97,7 @@ def search_trials(dataset: str, method: str, count: int, seeds: int) -> list[Cel
     configs = [replace(config, epochs=SHORT) for config in configs] if regression else configs
     return [
         CellTrial(config, index * seeds + offset, FIRST_SEED + offset, fold)
-        for fold in range(1 if regression else 10)
+        for fold in range(folds)
         for index, config in enumerate(configs)
         for offset in range(seeds)
     ]
@@ -115,8 +115,7 @@ def choose_graphs(records: Iterable[Record]) -> dict[str, dict[str, object]]:
         config = GraphConfig(**json.loads(best))
         if dataset in REGRESSION:
             config = replace(config, epochs=graph_config(dataset, method).epochs)
-        for place in range(10) if dataset in REGRESSION else (fold,):
-            chosen[f"{dataset}/{method}/{place}"] = asdict(config)
+        chosen[f"{dataset}/{method}/{fold}"] = asdict(config)
     return chosen
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 
 from armagnn.errors import ParameterError
 
-FORMATS = ("png", "svg", "pdf")
+FORMATS: Final = ("png", "svg", "pdf")
 
 
 def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Any, Any]:
@@ -58,10 +59,21 @@ def picture(figure: Any, format: str = "png", dpi: int = 110) -> bytes:
         >>> picture(new_figure(2, 2)[0])[:4]
         b'\\x89PNG'
     """
-    if format not in FORMATS:
-        raise ParameterError(f"cannot draw {format!r}: name the picture *.png, *.svg or *.pdf.")
     content = io.BytesIO()
     # without the date the same numbers give the same bytes
     metadata = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[format]
     figure.savefig(content, format=format, dpi=dpi, metadata=metadata)
     return content.getvalue()
+
+
+def check_format(path: Path) -> str:
+    """Return the format that the name of a picture asks for: "png", "svg" or "pdf".
+
+    Example:
+        >>> check_format(Path("figures/response.svg"))
+        'svg'
+    """
+    format = path.suffix.removeprefix(".").lower()
+    if format not in FORMATS:
+        raise ParameterError(f"{path}: cannot draw this format. Name the picture *.png, *.svg or *.pdf.")
+    return format

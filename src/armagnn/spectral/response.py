@@ -39,8 +39,8 @@ def empirical_response(U: Tensor, x: Tensor | CSR, y: Tensor, *, silent: float =
     .. math::
         \tilde h_m = \frac{F_{in}}{F_{out}} \frac{\sum_{f=1}^{F_{out}} u_m^T \bar x_f}{\sum_{f=1}^{F_{in}} u_m^T x_f},
 
-    Eq. 20 of the paper: the ratio of the mean Fourier components. Of a linear filter applied to every feature alike it is
-    the response h; of a layer with non-linearities and trained weights it is what the layer did to this signal, and
+    Eq. 20 of the paper: the ratio of the mean Fourier components. Of a linear filter applied to every feature alike it
+    is the response h; of a layer with non-linearities and trained weights it is what the layer did to this signal, and
     holds for no other. Value m belongs to the eigenvalue ``mu[m]`` of ``mu, U = spectrum(op)``.
 
     A frequency that x does not have says nothing about the layer: where the component is no more than ``silent`` times
@@ -67,8 +67,8 @@ def empirical_gain(U: Tensor, x: Tensor | CSR, y: Tensor, *, silent: float = SIL
     r"""Return :math:`g_m = \sqrt{\frac{1}{F_{out}} \sum_f (u_m^T \bar x_f)^2 / \frac{1}{F_{in}} \sum_f (u_m^T x_f)^2}`.
 
     The companion of Eq. 20 that adds energies in place of components. Features of a trained layer have either sign, and
-    in Eq. 20's sums they cancel; here they do not. It has no sign, and equals \|h\| for a linear filter applied to every
-    feature alike. Arguments and the NaN of silent frequencies are those of `empirical_response`.
+    in Eq. 20's sums they cancel; here they do not. It has no sign, and is the size of h for a linear filter applied to
+    every feature alike. Arguments and the NaN of silent frequencies are those of `empirical_response`.
 
     Example:
         >>> empirical_gain(torch.eye(2), torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0, -3.0], [1.0, 1.0]]))
@@ -85,8 +85,8 @@ def band_response(mu: Tensor, U: Tensor, x: Tensor | CSR, y: Tensor, bands: int 
     r"""Return the middles of equal bands of [-1, 1] (in ``mu``) and the response fitted to each, shape (..., bands).
 
     In band B it is the least-squares answer to :math:`\bar c_m = h_B c_m`, that is
-    :math:`h_B = \sum_{m \in B} c_m \bar c_m / \sum_{m \in B} c_m^2`, with the components c of x and :math:`\bar c` of y:
-    the mean of Eq. 20 weighted by energy, steady where single ratios scatter. A band without energy is NaN.
+    :math:`h_B = \sum_{m \in B} c_m \bar c_m / \sum_{m \in B} c_m^2`, with c the components of x and :math:`\bar c`
+    of y: the mean of Eq. 20 weighted by energy, steady where single ratios scatter. A band without energy is NaN.
 
     Example:
         >>> mu, U = torch.tensor([-0.9, 0.9]), torch.eye(2)
@@ -123,8 +123,7 @@ def _check(U: Tensor, x: Tensor | CSR, name: str) -> None:
     if not U.dtype.is_floating_point:
         raise DTypeError(f"U is {U.dtype}; take the eigenvectors of spectrum(op).")
     if len(x.shape) < 2 or x.shape[-2] != U.shape[0] or x.shape[-1] == 0:
-        raise ShapeError(
-            f"{name} has shape {tuple(x.shape)}; with {U.shape[0]} eigenvectors it must be (..., {U.shape[0]}, F), F > 0."
-        )
+        fitting = f"(..., {U.shape[0]}, F), F > 0"
+        raise ShapeError(f"{name} has shape {tuple(x.shape)}; with {U.shape[0]} eigenvectors it must be {fitting}.")
     if not x.dtype.is_floating_point:
         raise DTypeError(f"{name} is {x.dtype}; convert it with {name}.to({U.dtype}).")

@@ -1,0 +1,123 @@
+"""Measurements of the paper's claims as rows of a CSV file: one per trial and metric, kept as soon as they are made."""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from armagnn.errors import DataError
+from armagnn.training.atomic import write_atomic
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number: a method under some level of what is varied.
+
+    Attributes:
+        method: the layer, or the way it was trained.
+        variable: what is varied, e.g. "edges removed".
+        level: how much of it, as text.
+        run: the number of the trial, which is its seed.
+        metric: what was measured.
+        value: the result.
+    """
+
+    method: str
+    variable: str
+    level: str
+    run: int
+    metric: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Job:
+    """A part of a claim that is measured at once.
+
+    Attributes:
+        covers: what its rows have in common and no other job's rows have, by column; so it is known to be done.
+        measure: takes the number of runs, trains, and returns the rows.
+    """
+
+    covers: Mapping[str, str]
+    measure: Callable[[int], list[Row]]
+
+    def done(self, rows: Iterable[Row], runs: int) -> bool:
+        """Do these rows hold all runs of the job?"""
+        found = {row.run for row in rows if all(getattr(row, name) == value for name, value in self.covers.items())}
+        return set(range(runs)) <= found
+
+
+def measure(jobs: Sequence[Job], path: Path, runs: int) -> Iterator[tuple[Job, list[Row]]]:
+    """Do the jobs that the file at `path` does not hold yet, and keep each in it as soon as it is done."""
+    for job in jobs:
+        rows = read_rows(path) if path.exists() else []
+        if job.done(rows, runs):
+            continue
+        new = job.measure(runs)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, to_csv([*rows, *new]).encode())
+        yield job, new
+
+
+def to_csv(rows: Iterable[Row]) -> str:
+    """The rows as text.
+
+    Example:
+        >>> print(to_csv([Row("arma", "noise", "0.5", 0, "accuracy", 81.25)]), end="")
+        method,variable,level,run,metric,value
+        arma,noise,0.5,0,accuracy,81.25
+    """
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow([field.name for field in fields(Row)])
+    for row in rows:
+        writer.writerow([*astuple(row)[:-1], f"{row.value:.6g}"])
+    return table.getvalue()
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a file; anything else is a `DataError`."""
+    try:
+        reader = csv.DictReader(path.read_text().splitlines())
+        if reader.fieldnames != [field.name for field in fields(Row)]:
+            raise ValueError("other columns")
+        return [Row(**{**row, "run": int(row["run"]), "value": float(row["value"])}) for row in reader]  # type: ignore[arg-type]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise DataError(f"{path}: not the rows of a claim ({error}). Remove it to measure again.") from error
+
+
+def collect(rows: Iterable[Row], *columns: str) -> dict[tuple[str, ...], list[float]]:
+    """The values by some of the columns, in the order in which they first come."""
+    groups: dict[tuple[str, ...], list[float]] = {}
+    for row in rows:
+        groups.setdefault(tuple(str(getattr(row, name)) for name in columns), []).append(row.value)
+    return groups
+
+
+def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and sample deviation; of one value, 0."""
+    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+def line_of(rows: Sequence[Row], metric: str, method: str, variable: str) -> tuple[list[str], list[float], list[float]]:
+    """Levels, means and deviations of one line of a plot."""
+    chosen = [row for row in rows if (row.metric, row.method, row.variable) == (metric, method, variable)]
+    groups = collect(chosen, "level")
+    summary = [mean_and_deviation(values) for values in groups.values()]
+    return [level for (level,) in groups], [mean for mean, _ in summary], [deviation for _, deviation in summary]
+
+
+def draw_line(axes: Any, rows: Sequence[Row], metric: str, method: str, variable: str, **style: Any) -> None:
+    """Draw the mean over runs against the level, with the deviation as a band."""
+    levels, mean, deviation = line_of(rows, metric, method, variable)
+    x = [float(level) for level in levels]
+    axes.plot(x, mean, marker="o", markersize=3, **style)
+    low = [m - d for m, d in zip(mean, deviation, strict=True)]
+    high = [m + d for m, d in zip(mean, deviation, strict=True)]
+    axes.fill_between(x, low, high, alpha=0.15, linewidth=0, color=style.get("color"))

@@ -68,10 +68,12 @@ class Filter(ABC):
                 raise DTypeError(f"mu must hold real numbers, got {mu.dtype}.")
             return self._response(mu)
         try:
-            array = np.asarray(mu, dtype=np.float64)
-        except (TypeError, ValueError) as error:
+            array = np.asarray(mu)
+        except ValueError as error:
             raise DTypeError(f"mu must be a tensor, an array or a number: {error}.") from error
-        result: Array = self._response(torch.from_numpy(array)).detach().cpu().numpy()
+        if array.dtype.kind not in "fiu":
+            raise DTypeError(f"mu must hold real numbers, got {array.dtype}.")
+        result: Array = self._response(torch.from_numpy(array.astype(np.float64))).detach().cpu().numpy()
         return result
 
     __call__ = response

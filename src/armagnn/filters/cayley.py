@@ -44,8 +44,8 @@ class CayleyFilter(Filter):
         self.zoom = zoom if isinstance(zoom, Tensor) else torch.as_tensor(float(zoom), dtype=torch.float64)
         if self.zoom.is_complex() or self.zoom.dim() != 0:
             raise DTypeError("zoom must be one real number.")
-        if not 0 < float(self.zoom) < float("inf"):
-            raise ParameterError(f"zoom must be a positive number, got {float(self.zoom)}.")
+        if not 0 < float(self.zoom.detach()) < float("inf"):
+            raise ParameterError(f"zoom must be a positive number, got {float(self.zoom.detach())}.")
 
     @property
     def order(self) -> int:
@@ -100,5 +100,6 @@ class CayleyFilter(Filter):
         return out
 
     def __repr__(self) -> str:
-        zoom = "" if float(self.zoom) == 1 else f", zoom={float(self.zoom):g}"
+        number = float(self.zoom.detach())
+        zoom = "" if number == 1 else f", zoom={number:g}"
         return f"CayleyFilter({show(self.w)}{zoom})"

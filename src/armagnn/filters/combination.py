@@ -69,7 +69,7 @@ class CombinedFilter(Filter):
     def __repr__(self) -> str:
         text = ""
         for factor, f in self.terms:
-            number = float(factor)
+            number = float(factor.detach() if isinstance(factor, Tensor) else factor)
             sign = (" - " if number < 0 else " + ") if text else ("-" if number < 0 else "")
             text += f"{sign}{abs(number):g} × {f!r}"
         return text

@@ -28,7 +28,7 @@ NON_EXPANSIVE: Final = ("relu", "leaky_relu", "elu", "celu", "tanh", "sigmoid", 
 FLOATS: Final = (np.float64, np.float32)
 
 
-class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""The states of K random stacks at their fixed points, as features for a linear readout,
 
     .. math::

@@ -21,6 +21,7 @@ from armagnn import CSR, GraphOperator
 from armagnn.distributed import ParallelStacks, parallelize_stacks
 from armagnn.errors import ParameterError
 from armagnn.nn import ARMAConv
+from armagnn.solvers import FixedPoint
 from oracles import assert_near, numbers, random_graph
 
 IN, OUT, NODES = 3, 5, 9
@@ -48,25 +49,27 @@ def gradients(conv: nn.Module, out: Tensor, inputs: list[Tensor]) -> tuple[list[
     return list(found[: len(inputs)]), dict(zip(names, found[len(inputs) :], strict=True))
 
 
-def check_equal(parallel: ParallelStacks, conv: ARMAConv, x: Any, graph: Any, learned: list[Tensor]) -> None:
+def check_equal(
+    parallel: ParallelStacks, conv: ARMAConv, x: Any, graph: Any, learned: list[Tensor], tolerance: float = 1e-11
+) -> None:
     """Values and gradients of inputs, of this rank's stacks, and of an activation's parameters on all ranks."""
     torch.manual_seed(7)
     ours = parallel(x, graph)
     torch.manual_seed(7)
     theirs = conv(x, graph)
     assert theirs.abs().max() > 0.1
-    assert_near(ours, theirs)
+    assert_near(ours, theirs, tolerance)
     (our_inputs, our_own), (their_inputs, their_own) = (
         gradients(parallel, ours, learned),
         gradients(conv, theirs, learned),
     )
     for a, b in zip(our_inputs, their_inputs, strict=True):
         assert b.abs().max() > 0
-        assert_near(a, b)
+        assert_near(a, b, tolerance)
     for name, truth in their_own.items():
         assert truth.abs().max() > 0
         expected = parallel._mine(name, truth) if not name.startswith("act") else truth
-        assert_near(our_own[f"local.{name}"], expected)
+        assert_near(our_own[f"local.{name}"], expected, tolerance)
 
 
 def check_values_and_gradients(mesh: Any) -> None:
@@ -88,6 +91,19 @@ def check_values_and_gradients(mesh: Any) -> None:
             check_equal(parallel, conv, x, learned, [x, weight])
             conv.eval(), parallel.eval()
             check_equal(parallel, conv, x, op, [x])
+
+
+def check_fixed_points(mesh: Any) -> None:
+    """Convergent stacks: each rank iterates its own as long as they need."""
+    graph = random_graph(NODES, 20, seed=3).both_ways()
+    x = numbers(NODES, IN, seed=4).requires_grad_()
+    for dropout in (0.0, 0.4):
+        torch.manual_seed(1)
+        conv = plain(num_stacks=5, dropout=dropout, act="tanh", fixed_point=FixedPoint(tol=1e-12, contraction=0.8))
+        parallel = parallelize_stacks(conv, mesh)
+        op = parallel.operator(graph.edge_index, NODES, graph.edge_weight())
+        check_equal(parallel, conv, x, op, [x], tolerance=1e-9)
+        assert len(parallel.local.statistics.steps) == parallel.local.num_stacks
 
 
 def check_second_derivatives(mesh: Any) -> None:
@@ -172,6 +188,8 @@ def checks(ranks: int) -> Iterator[str]:
     mesh = init_device_mesh("cpu", (ranks,))
     check_values_and_gradients(mesh)
     yield "values and gradients"
+    check_fixed_points(mesh)
+    yield "fixed points"
     check_second_derivatives(dist.group.WORLD)
     yield "second derivatives"
     check_states(mesh, ranks)

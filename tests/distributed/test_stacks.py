@@ -24,7 +24,7 @@ from oracles import numbers, random_graph
 pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="this build of torch has no gloo")
 
 HERE = Path(__file__).parent
-CHECKS = ("values and gradients", "second derivatives", "states", "training", "refusals")
+CHECKS = ("values and gradients", "fixed points", "second derivatives", "states", "training", "refusals")
 LIMIT = 240  # seconds: the ranks need ten, of which most is spent importing torch
 
 

@@ -11,11 +11,10 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.nn.parameter import Parameter
 
-from armagnn import kernels
 from armagnn.distributed.collectives import copied, summed
-from armagnn.distributed.masks import keep_columns
+from armagnn.distributed.share import Share
 from armagnn.errors import DTypeError, ParameterError
-from armagnn.nn import ARMAConv, activations
+from armagnn.nn import ARMAConv
 from armagnn.operators import CSR, GraphOperator
 
 AXES: Final = {"initial_weight": 1, "weight": 1, "skip_weight": 2, "bias": 1}
@@ -43,7 +42,7 @@ def parallelize_stacks(conv: ARMAConv, mesh: DeviceMesh | dist.ProcessGroup) -> 
         >>> conv, x = ARMAConv(8, 16, num_stacks=3, num_layers=2), torch.randn(3, 8)
         >>> parallel = parallelize_stacks(conv, dist.group.WORLD)
         >>> parallel
-        ParallelStacks(stacks 0 to 2 of 3, ARMAConv(8, 16, num_stacks=3, num_layers=2))
+        ParallelStacks(stacks 0 to 2 of 3, Share(8, 16, num_stacks=3, num_layers=2))
         >>> torch.equal(parallel(x, op), conv(x, op))
         True
         >>> dist.destroy_process_group()
@@ -77,9 +76,7 @@ class ParallelStacks(nn.Module):
                 f"use a mesh of {self.num_stacks} ranks at most."
             )
         each, more = divmod(self.num_stacks, ranks)
-        self.first = rank * each + min(rank, more)
-        self.local = copy.deepcopy(conv)
-        self.local.num_stacks = each + (rank < more)
+        self.local = _share(conv, rank * each + min(rank, more), each + (rank < more))
         for name, parameter in conv.named_parameters():
             whole = parameter.detach().clone()
             dist.broadcast(whole, group=self.group, group_src=0)
@@ -92,7 +89,7 @@ class ParallelStacks(nn.Module):
 
     def _mine(self, name: str, whole: Tensor) -> Tensor:
         """Return this rank's stacks of a parameter."""
-        return whole.narrow(AXES[name], self.first, self.local.num_stacks)
+        return whole.narrow(AXES[name], self.local.first, self.local.num_stacks)
 
     def _share(self, parameter: Parameter, value: Tensor) -> None:
         """Give a parameter that all ranks hold its value, and the gradient of all ranks."""
@@ -111,38 +108,11 @@ class ParallelStacks(nn.Module):
         x, op = self.local._checked(x, edge_index, edge_weight)
         x = copied(x, self.group) if isinstance(x, Tensor) else _learned(x, self.group)
         op = _learned(op, self.group)
-        dropping = self.training and float(self.local.dropout) > 0
-        mean = self._masked(x, op) if dropping else self.local(x, op)
-        return summed(mean * (self.local.num_stacks / self.num_stacks), self.group)
-
-    def _masked(self, x: Tensor | CSR, op: GraphOperator) -> Tensor:
-        """Return the mean of this rank's stacks with the masks of one process: the kernels would number its own."""
-        conv = self.local
-        features, settings, (w0, w, v, bias), seed = conv._prepared(x, op)
-        assert seed is not None
-        rows, p, stacks, width = features.shape[0], float(conv.dropout), settings.stacks, settings.width
-        shape = (rows, self.num_stacks * width)
-        columns = slice(self.first * width, (self.first + stacks) * width)
-        signals = (op.num_nodes, rows // max(op.num_nodes, 1) * stacks * width)
-        state = skip = features @ v[0]
-        for t in range(settings.steps):
-            if t > 0:
-                assert w is not None
-                weight = w[min(t, w.shape[0]) - 1].to(state.dtype)  # another type only under autocast
-                state = kernels.stack_matmul(state.reshape(rows, stacks, width), weight).flatten(1)
-                skip = skip if v.shape[0] == 1 else features @ v[t]
-            elif w0 is not None:
-                state = features @ w0
-            z = torch.where(keep_columns(seed, p, t, shape, columns), skip * (1.0 / (1.0 - p)), skip.new_zeros(()))
-            z = z if bias is None else z + bias[min(t, bias.shape[0] - 1)]
-            if t > 0 or settings.init != "zero":
-                z = z + (op @ state.reshape(signals)).view(z.shape)
-            state = activations.apply(conv.act, z)
-        return conv._signals(kernels.stack_mean(state.reshape(rows, stacks, width)).unsqueeze(1), x.shape).squeeze(0)
+        return summed(self.local(x, op) * (self.local.num_stacks / self.num_stacks), self.group)
 
     def __repr__(self) -> str:
-        last = self.first + self.local.num_stacks - 1
-        return f"ParallelStacks(stacks {self.first} to {last} of {self.num_stacks}, {self.local})"
+        last = self.local.first + self.local.num_stacks - 1
+        return f"ParallelStacks(stacks {self.local.first} to {last} of {self.num_stacks}, {self.local})"
 
 
 def _group(mesh: Any) -> dist.ProcessGroup:
@@ -158,6 +128,15 @@ def _group(mesh: Any) -> dist.ProcessGroup:
     if not isinstance(mesh, dist.ProcessGroup):
         raise DTypeError(f"mesh must be a DeviceMesh or a ProcessGroup, got {type(mesh).__name__}.")
     return mesh
+
+
+def _share(conv: ARMAConv, first: int, stacks: int) -> Share:
+    """Return a copy of a layer that is to hold some of its stacks; its parameters are still those of all."""
+    share = copy.deepcopy(conv)
+    share.__class__ = Share
+    assert isinstance(share, Share)
+    share.first, share.total, share.num_stacks = first, conv.num_stacks, stacks
+    return share
 
 
 def _learned(matrix: Any, group: dist.ProcessGroup) -> Any:

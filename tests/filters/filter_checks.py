@@ -100,7 +100,7 @@ class FilterChecks:
         with pytest.raises(DTypeError, match="mu must"):
             self.subject.response(bad)
 
-    # -------------------------------------------------------------------------------------------------- values, gradients
+    # ----------------------------------------------------------------------------------------------- values, gradients
 
     def test_filters_like_the_dense_truth_on_any_graph(self) -> None:
         @settings(max_examples=12)
@@ -190,7 +190,7 @@ class FilterChecks:
         with pytest.raises(ShapeError, match="spectrum"):
             self.subject.filter(op, x, "eigen", spectrum=(eigenvalues[:5], vectors[:, :5]))
 
-    # --------------------------------------------------------------------------------------------- binding, algebra, plot
+    # ------------------------------------------------------------------------------------------- binding, algebra, plot
 
     def test_bound_to_a_graph(self) -> None:
         op, x = self.operator(random_graph(9, 20).both_ways()), numbers(9, 2)

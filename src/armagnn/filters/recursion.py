@@ -9,7 +9,7 @@ from torch import Tensor
 
 from armagnn.errors import GraphError
 from armagnn.operators import GraphOperator
-from armagnn.solvers.conjugate_gradients import Statistics
+from armagnn.solvers.conjugate_gradients import Statistics, power_of_two
 
 TOLERANCE: Final = {torch.float64: 1e-12, torch.float32: 1e-6}
 MAX_ITER: Final = 100_000
@@ -73,7 +73,9 @@ def _iterate(op: GraphOperator, a: Tensor, y: Tensor, tol: float | None, max_ite
     tol = TOLERANCE[y.real.dtype] if tol is None else tol
     factor = a.abs() / (1 - a.abs())
     statistics = Statistics(converged=False)
-    z = y.clone()
+    scale = power_of_two(y)
+    y = y / scale
+    z = y
     while True:
         new = torch.addcmul(y, a, times(op, z))
         step, size = (new - z).norm(dim=0), new.norm(dim=0)
@@ -90,9 +92,9 @@ def _iterate(op: GraphOperator, a: Tensor, y: Tensor, tol: float | None, max_ite
                     "and lambda_max. Use method='exact', or the default range."
                 )
             statistics.converged = True
-            return z, statistics
+            return z * scale, statistics
         if statistics.iterations >= max_iter:
-            return z, statistics
+            return z * scale, statistics
 
 
 def times(op: GraphOperator, z: Tensor) -> Tensor:

@@ -69,15 +69,30 @@ def conjugate_gradients(
     """
     tol = TOLERANCE[y.dtype] if tol is None else tol
     with torch.no_grad():
-        size = y.norm(dim=0)
-        sound = torch.isfinite(size)
-        right = torch.where(sound, y, 0.0)
+        scale = power_of_two(y)
+        right = y / scale
+        sound = torch.isfinite(right).all(0)
+        right = torch.where(sound, right, 0.0)
         z, statistics, definite = _iterate(product, right, tol, max_iter)
         if not definite:
             twice = Statistics(iterations=statistics.iterations, history=statistics.history, squared=True)
             z, statistics, _ = _iterate(lambda p: product(product(p)), product(right), tol, max_iter, twice)
-        z = torch.where(sound, z, torch.nan)
+        z = torch.where(sound, z * scale, torch.nan)
     return z, statistics
+
+
+def power_of_two(y: Tensor) -> Tensor:
+    """Return the size of each column, shape (C), rounded to a power of two; 1 for zero, NaN and infinity.
+
+    Divided by it, a tiny column (a gradient, perhaps) keeps all its digits, and its square does not vanish.
+
+    Example:
+        >>> power_of_two(torch.tensor([[3.0, 0.0, 1e-30]]))
+        tensor([4.0000e+00, 1.0000e+00, 1.2622e-30])
+    """
+    size = y.abs().amax(0) if len(y) else torch.zeros(y.shape[1], dtype=y.real.dtype, device=y.device)
+    size = torch.where(torch.isfinite(size) & (size > 0), size, 1.0)
+    return torch.ldexp(torch.ones_like(size), torch.ceil(torch.log2(size)))
 
 
 def _iterate(

@@ -31,6 +31,8 @@ def eigh(op: GraphOperator, max_nodes: int = MAX_NODES) -> tuple[Tensor, Tensor]
     """
     op.require_symmetric("an eigendecomposition")
     n = op.num_nodes
+    if n == 0:
+        raise GraphError("the graph has no nodes, so it has no spectrum.")
     if n > max_nodes:
         raise GraphError(
             f"the graph has {n} nodes and an eigendecomposition needs a dense {n} × {n} matrix; up to {max_nodes} are "
@@ -79,7 +81,7 @@ def extremal(
         raise UnknownNameError("end of the spectrum", which, ENDS)
     top = {"both": k - k // 2, "largest": k, "smallest": 0}[which]
     if n <= 512 or 4 * k >= n or op.nnz == 0:  # Lanczos needs room between k and the size
-        values, vectors = eigh(op, max_nodes=max(n, 1))
+        values, vectors = eigh(op, max_nodes=n)
         chosen = torch.cat([torch.arange(k - top), torch.arange(n - top, n)]).to(values.device)
         return values[chosen], vectors[:, chosen]
     import scipy.sparse.linalg
@@ -109,4 +111,4 @@ def _components(matrix: scipy.sparse.csr_array) -> list[np.ndarray]:  # type: ig
 
     count, label = scipy.sparse.csgraph.connected_components(matrix, directed=False)
     order = np.argsort(label, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(label, minlength=count))[:-1]) if count else []
+    return np.split(order, np.cumsum(np.bincount(label, minlength=count))[:-1])

@@ -5,6 +5,7 @@ This is the one part of the package that is written against scikit-learn, and is
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, Literal, Self
 
 import numpy as np
@@ -18,12 +19,10 @@ from torch import Tensor
 from armagnn.errors import ParameterError, ShapeError, UnknownNameError
 from armagnn.nn import activations
 from armagnn.nn.checks import check_kind, check_size
+from armagnn.nn.contraction import check_nonexpansive, check_operator
 from armagnn.nn.pool import AvgPool, SumPool
 from armagnn.operators import GraphOperator
 from armagnn.solvers import FixedPoint
-
-NON_EXPANSIVE: Final = ("relu", "leaky_relu", "elu", "celu", "tanh", "sigmoid", "softplus", "softsign")
-"""The activations that go by a name and under which Theorem 1 holds."""
 
 FLOATS: Final = (np.float64, np.float32)
 
@@ -50,10 +49,10 @@ class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         spread: of the coefficients a, in [0, 2]. At 0 they all are c, and only V is random.
         input_scale: the root mean square of the entries of X V over the rows that ``fit`` sees. A larger one drives
             tanh into its non-linear part.
-        act: the name of the non-linearity σ, one that does not expand distances.
+        act: the non-linearity σ, one that does not expand distances: a name, or None for a linear reservoir.
         graph: a `GraphOperator` of kind ``"arma"``, an edge index (a tensor or array of shape (2, E)), a sparse matrix,
-            a PyG ``Data`` or a networkx graph, undirected, whose nodes are the rows of X; or None for a graph without
-            edges, whose states are σ(X V).
+            a PyG ``Data`` or a networkx graph, whose nodes are the rows of X and whose norm is 1 at most, as that of
+            every undirected graph is; or None for a graph without edges, whose states are σ(X V).
         tol: iterate until the root mean square of a step's change of a stack's state is below it.
         max_iter: the most steps of a stack; where they do not suffice, a `ConvergenceError` says so.
         random_state: seed of the weights, as everywhere in scikit-learn.
@@ -92,7 +91,7 @@ class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         contraction: float = 0.9,
         spread: float = 1.0,
         input_scale: float = 0.3,
-        act: str = "tanh",
+        act: str | Callable[[Tensor], Tensor] | None = "tanh",
         graph: Any = None,
         tol: float = 1e-6,
         max_iter: int = 5000,
@@ -169,8 +168,7 @@ class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         FixedPoint(self.tol, self.max_iter, self.contraction)
         _check_range("spread", self.spread, 0.0, 2.0)
         _check_range("input_scale", self.input_scale, 0.0, np.inf)
-        if not isinstance(self.act, str) or self.act not in NON_EXPANSIVE:
-            raise UnknownNameError("activation that does not expand distances", self.act, NON_EXPANSIVE)
+        check_nonexpansive(activations.check(self.act))
 
     def _operator(self, nodes: int) -> GraphOperator:
         """Return the operator of the graph, which must have as many nodes as X has rows."""
@@ -186,7 +184,8 @@ class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 f"X has {nodes} rows, but the graph {op.num_nodes} nodes: transform all nodes, and let the readout "
                 "learn from some of them."
             )
-        return op.require_symmetric("a convergent reservoir")
+        check_operator(op)
+        return op
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -189,7 +189,7 @@ def test_ctrl_c_before_the_run(run: CliRunner, tmp_path: Path, monkeypatch: pyte
     def stop(name: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("armagnn.training.experiment.load", stop)
+    monkeypatch.setattr("armagnn.training.nodes.load", stop)
     result = run.invoke(app, ["train", "--out", str(tmp_path / "run"), *QUICK])
     assert result.exit_code == 130
     assert "before the run began" in result.stderr
@@ -371,7 +371,7 @@ def test_bugs_keep_their_traceback(run: CliRunner, tmp_path: Path, monkeypatch: 
     def bug(name: str) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("armagnn.training.experiment.load", bug)
+    monkeypatch.setattr("armagnn.training.nodes.load", bug)
     result = run.invoke(app, ["train", "--out", str(tmp_path / "run"), *QUICK])
     assert isinstance(result.exception, RuntimeError)
 

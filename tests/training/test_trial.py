@@ -13,7 +13,8 @@ from armagnn.errors import ParameterError
 from armagnn.paper.published import METHODS
 from armagnn.tasks import NodeTask
 from armagnn.training import TrainConfig, Trial, build_network
-from armagnn.training.trial import batches, make_trials
+from armagnn.training.nodes import make_trials
+from armagnn.training.trial import batches
 
 RATES: dict[str, Any] = {"input_dropout": 0.5, "hidden_dropout": 0.5, "skip_dropout": 0.5}
 QUICK = TrainConfig(hidden=4, epochs=12, **RATES)

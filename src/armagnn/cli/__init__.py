@@ -9,12 +9,13 @@ from armagnn.cli.reproduce import app as reproduce
 from armagnn.cli.reproduce_graphs import graph_classification  # noqa: F401 (it adds itself to reproduce)
 from armagnn.cli.results import results
 from armagnn.cli.show import show
-from armagnn.cli.train import train
+from armagnn.cli.train import app as train
+from armagnn.cli.train_graphs import train_graphs  # noqa: F401 (it adds itself to train)
 
-app.command()(train)
 app.command()(predict)
 app.command()(show)
 app.command()(bench)
+app.add_typer(train, name="train")
 app.add_typer(data, name="data")
 app.add_typer(results, name="results")
 app.add_typer(reproduce, name="reproduce")

@@ -1,4 +1,4 @@
-"""``armagnn predict``: labels and probabilities of every node, as CSV."""
+"""``armagnn predict``: labels and probabilities of every node, or of graphs, as CSV."""
 
 from __future__ import annotations
 
@@ -7,24 +7,44 @@ from typing import Annotated
 
 import typer
 
-from armagnn.training import Run
+from armagnn.errors import ParameterError
+from armagnn.training import GraphsConfig, Run, predict_graphs
 from armagnn.training import predict as predict_nodes
 from armagnn.training.atomic import write_atomic
 
 
 def predict(
     run: Annotated[Path, typer.Argument(help="The run folder.", metavar="RUN")],
+    data: Annotated[
+        str | None,
+        typer.Option(help="New graphs, for a run on graphs: a folder in TU's format.", show_default="those of the run"),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The CSV file to write.", show_default="standard output")] = None,
 ) -> None:
-    """Write the label (or labels) and the class probabilities of every node as CSV.
+    """Write the label (or labels) and the class probabilities of every node, or of graphs, as CSV.
 
-    Columns: node, split (train, val, test or empty), label (the most probable), p_0, p_1, ... Where a node may have
-    many labels, as in PPI: node, graph, split, labels (those more probable than not, with blanks between), p_0, ...,
-    each with a probability of its own. The weights are those of the trial that is best on validation.
+    Of a run on nodes: node, split (train, val, test or empty), label (the most probable), p_0, p_1, ... Where a node
+    may have many labels, as in PPI: node, graph, split, labels (those more probable than not, with blanks between),
+    p_0, ..., each with a probability of its own.
+
+    Of a run on graphs (`armagnn train graphs`): graph, label, and p_CLASS for each class, or the real targets in their
+    own units; with --data of new graphs, which need no labels (and the training data are not needed then), without it
+    of those of the run, with their split. Graphs are counted as in the data: from 1 in a folder, from 0 elsewhere.
+
+    The weights are those of the trial that is best on validation.
     """
-    table = predict_nodes(Run.open(run)).to_csv()
+    opened = Run.open(run)
+    if isinstance(opened.config, GraphsConfig):
+        table, what = predict_graphs(opened, data).to_csv(), "graphs"
+    elif data is not None:
+        raise ParameterError(
+            f"{run}: is a run on the nodes of {opened.config.source}, which are all it can predict; --data is for runs "
+            "of `armagnn train graphs`."
+        )
+    else:
+        table, what = predict_nodes(opened).to_csv(), "nodes"
     if out is None:
         typer.echo(table, nl=False)
     else:
         write_atomic(out, table.encode())
-        typer.echo(f"{out}: {table.count(chr(10)) - 1} nodes", err=True)
+        typer.echo(f"{out}: {table.count(chr(10)) - 1} {what}", err=True)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from armagnn.training import TrainConfig, Trial, Watcher
+from armagnn.training import RunConfig, Trial, Watcher
 
 
 class ProgressBar(Watcher):
     """The epochs of the batch, the trials that still run, and their mean validation results."""
 
-    def __init__(self, config: TrainConfig, console: Console) -> None:
+    def __init__(self, config: RunConfig, console: Console) -> None:
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -38,10 +39,9 @@ class ProgressBar(Watcher):
 
     def epochs(self, epoch: int, running: int, val_loss: float, val_accuracy: float) -> None:
         """Move the bar."""
-        note = (
-            f"{running} of {self._trials} trials running, {self._finished} finished; "
-            f"validation: loss {val_loss:.3f}, accuracy {100 * val_accuracy:.1f} %"
-        )
+        note = f"{running} of {self._trials} trials running, {self._finished} finished; validation: loss {val_loss:.3f}"
+        if not math.isnan(val_accuracy):  # real targets have none
+            note += f", accuracy {100 * val_accuracy:.1f} %"
         self._progress.update(self._task, completed=epoch, note=note)
 
     def trial(self, trial: Trial) -> None:

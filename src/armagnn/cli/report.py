@@ -8,15 +8,18 @@ from rich.console import Console
 from rich.table import Table
 
 from armagnn.paper.published import ACCURACY
-from armagnn.training import Run
+from armagnn.training import GraphsConfig, Run, RunConfig, TrainConfig
 
-COLUMNS: Final = {"accuracy": "acc. %", "micro_f1": "micro-F1 %"}
+COLUMNS: Final = {"accuracy": "acc. %", "micro_f1": "micro-F1 %", "mse": "MSE"}
+PERCENT: Final = ("accuracy", "micro_f1")
+ABSOLUTE: Final = "mae "
 
 
 def print_report(console: Console, run: Run) -> None:
-    """Print the table of a finished run and where its files are."""
+    """Print the table of a finished run and what is to be known about it."""
     metrics, config = run.metrics(), run.config
     shown = [(split, name) for split in ("val", "test") for name in COLUMNS if name in metrics[split]]
+    shown = [column for column in shown if column != ("val", "mse")]  # which is the loss
     heads = [f"{'val.' if split == 'val' else split} {COLUMNS[name]}" for split, name in shown]
     table = Table("seed", "epoch", "val. loss", *heads, title=config.title)
     for column in table.columns:
@@ -27,15 +30,25 @@ def print_report(console: Console, run: Run) -> None:
             f"{'* ' if chosen else ''}{trial['seed']}",
             str(trial["best_epoch"]),
             f"{trial['val']['loss']:.4f}",
-            *(f"{100 * trial[split][name]:.1f}" for split, name in shown),
+            *(_number(name, trial[split][name]) for split, name in shown),
         )
     table.add_section()
-    table.add_row("mean", "", "", *(_percent(metrics[split][name]) for split, name in shown), style="bold")
-    published = ACCURACY.get(config.conv, {}).get(config.dataset)
+    means = (f"{_number(name, found['mean'])} ± {_number(name, found['std'])}"
+             for name, found in ((name, metrics[split][name]) for split, name in shown))  # fmt: skip
+    table.add_row("mean", "", "", *means, style="bold")
+    published = _published(config)
     if published is not None:
         text = "{:.1f} ± {:.1f}".format(*published)
         table.add_row("paper", "", "", *(text if column == ("test", "accuracy") else "" for column in shown))
     console.print(table)
+    for name, found in metrics["test"].items():
+        if name.startswith(ABSOLUTE):
+            console.print(
+                f"{name.removeprefix(ABSOLUTE)}: mean absolute error on test graphs {found['mean']:.4g} ± "
+                f"{found['std']:.2g}, in its own units",
+                highlight=False,
+                markup=False,
+            )
     if published is not None:
         console.print(
             f"Stopped on validation {config.stop_on}, patience {config.patience}; "
@@ -43,8 +56,20 @@ def print_report(console: Console, run: Run) -> None:
             style="dim",
             highlight=False,
         )
+    if isinstance(config, GraphsConfig):
+        train, val, test = run.graphs().sizes
+        console.print(
+            f"Fold {config.fold} of 10: {train} graphs for training, {val} for stopping, {test} for the test.",
+            style="dim",
+            highlight=False,
+        )
     console.print("* best on validation: its weights are the run's weights.", style="dim")
 
 
-def _percent(value: dict[str, float]) -> str:
-    return f"{100 * value['mean']:.1f} ± {100 * value['std']:.1f}"
+def _published(config: RunConfig) -> tuple[float, float] | None:
+    """The paper's test accuracy, if it has one for the same task."""
+    return ACCURACY.get(config.conv, {}).get(config.dataset) if isinstance(config, TrainConfig) else None
+
+
+def _number(metric: str, value: float) -> str:
+    return f"{100 * value:.1f}" if metric in PERCENT else f"{value:.4f}"

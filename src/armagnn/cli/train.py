@@ -1,4 +1,4 @@
-"""``armagnn train``: the paper's network of two convolutions, once per seed."""
+"""``armagnn train``: the paper's network of two convolutions, once per seed; and what all trainings share."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rich.console import Console
 
 from armagnn.cli.progress import ProgressBar
 from armagnn.cli.report import print_report
-from armagnn.errors import RunError
+from armagnn.errors import ParameterError, RunError
 from armagnn.paper.published import HYPERPARAMETERS, METHODS
-from armagnn.training import Run, TrainConfig
+from armagnn.training import Run, RunConfig, TrainConfig
 from armagnn.training import train as train_run
 from armagnn.training.run import current_versions
 
@@ -26,6 +26,10 @@ def option(panel: str, help: str, flag: str | None = None, default: str | bool =
     return typer.Option(*([flag] if flag else []), help=help, rich_help_panel=panel, show_default=default)
 
 
+app = typer.Typer(invoke_without_command=True)
+
+
+@app.callback()
 def train(
     ctx: typer.Context,
     dataset: Annotated[
@@ -83,6 +87,8 @@ def train(
 ) -> None:
     """Train the paper's network of two convolutions for node classification, once per seed.
 
+    For whole graphs, and your own, see `armagnn train graphs --help`.
+
     The run folder gets the configuration, every trial, the weights that are best on validation, the metrics
     and a picture of the learning curves. Ctrl-C leaves a run that --resume continues to the same result;
     --resume needs no other options than --out.
@@ -92,21 +98,50 @@ def train(
     the authors' own script stops on validation loss, and so does the default here, with patience 100. On PPI it is
     300, as the paper's patience stops far too early there.
     """
-    # Only what was typed: with --resume, all the rest is the run's own.
-    known = {"dropout", *(field.name for field in fields(TrainConfig))}
-    sources = {name: ctx.get_parameter_source(name) for name in known}
-    typed = {name: ctx.params[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"}
+    typed = typed_options(ctx, {"dropout", "out", "resume", "overwrite", *names_of(TrainConfig)})
+    if ctx.invoked_subcommand is not None:
+        if typed:
+            flag = next(iter(typed)).replace("_", "-")
+            raise ParameterError(f"--{flag} stands before {ctx.invoked_subcommand!r}; write the options after it.")
+        return
     rate = typed.pop("dropout", None)
     if rate is not None:
         typed = {"input_dropout": rate, "hidden_dropout": rate} | typed
     folder = out or Path("runs", f"{Path(dataset).stem}-{conv}")
+    carry_out(TrainConfig, defaults(dataset, conv), typed, folder, resume=resume, overwrite=overwrite)
+
+
+def names_of(config: type[RunConfig]) -> list[str]:
+    """The options of a configuration."""
+    return [field.name for field in fields(config)]
+
+
+def typed_options(ctx: typer.Context, known: set[str]) -> dict[str, Any]:
+    """Those of the options `known` that were typed."""
+    sources = {name: ctx.get_parameter_source(name) for name in ctx.params if name in known}
+    return {name: ctx.params[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"}
+
+
+def carry_out(
+    kind: type[RunConfig],
+    defaults: dict[str, Any],
+    typed: dict[str, Any],
+    folder: Path,
+    *,
+    resume: bool,
+    overwrite: bool,
+) -> None:
+    """Train with the options that were `typed`; the others are the defaults or, with `resume`, the run's own."""
+    typed = {name: value for name, value in typed.items() if name in names_of(kind)}
     notes = Console(stderr=True)
     if resume:
         begun = Run.open(folder)
+        if not isinstance(begun.config, kind):
+            raise RunError(f"{folder}: is a run on {begun.config.kind}. Continue with: {begun.resume_command}")
         _compare_versions(begun, notes)
-        config = replace(begun.config, **typed)
+        config: RunConfig = replace(begun.config, **typed)
     else:
-        config = TrainConfig(**defaults(dataset, conv) | typed)
+        config = kind(**defaults | typed)
     try:
         with ProgressBar(config, notes) as bar:
             run = train_run(config, folder, resume=resume, overwrite=overwrite, watcher=bar)

@@ -79,8 +79,7 @@ class GraphNet(nn.Module):
         options = ({"concat": True} if method == "gat" else {}) | dict(options or {})
         sizes = [in_channels, *[hidden] * depth]
         self.convs = nn.ModuleList(
-            make_conv(method, fan_in, fan_out, act=act, **options)
-            for fan_in, fan_out in pairwise(sizes)
+            make_conv(method, fan_in, fan_out, act=act, **options) for fan_in, fan_out in pairwise(sizes)
         )
         self.pool = AvgPool(slots)
         sizes = [hidden, *head, outputs]
@@ -124,8 +123,9 @@ class GraphNet(nn.Module):
 class GraphTask:
     """Batches of training graphs, loss and metrics of a network on one fold of a set of graphs.
 
-    Features are scaled by what the training graphs of the fold have (one-hot columns stay as they are), targets of a
-    regression likewise; a trial learns one of them, its ``target``. The order of the batches is a function of the
+    Features are scaled by what the training graphs of the fold have, targets of a regression likewise (`fit_scalers`).
+    A network with one output for each target learns them all, and its loss is the mean over targets; of one with a
+    single output, every trial learns a target of its own, its ``target``. The order of the batches is a function of the
     fold's number and the epoch: trials that share a fold share it. On a GPU batches are built there, all of one size
     (see `GraphBatches.take_padded`), so that a step can be recorded.
 
@@ -170,14 +170,17 @@ class GraphTask:
         self.device = torch.device(device)
         self.padded = self.device.type != "cpu" if padded is None else padded
         self.features = node_features(dataset) if features is None else features
-        x = self.features.x
-        self.scaler = Scaler.fit(x, nodes_of(dataset, fold.train), columns=self.features.numeric)
-        self.x = self.scaler(x).to(self.device, dtype)
-        self.target_scaler: Scaler | None = None
-        y = dataset.y
-        if dataset.regression:
-            self.target_scaler = Scaler.fit(y, fold.train, floor=0.0)
-            y = self.target_scaler(y).to(dtype)
+        self.scaler, self.target_scaler = fit_scalers(dataset, self.features, fold)
+        self.x = self.scaler(self.features.x).to(self.device, dtype)
+        y = dataset.y if self.target_scaler is None else self.target_scaler(dataset.y).to(dtype)
+        outputs: Any = net.head[-1].out_features
+        self.joint = dataset.regression and outputs == dataset.num_outputs
+        if dataset.regression and outputs not in (1, dataset.num_outputs):
+            raise ParameterError(
+                f"outputs is {outputs}; for {dataset.num_outputs} targets it must be {dataset.num_outputs}, or 1."
+            )
+        units = torch.ones(1) if self.target_scaler is None else self.target_scaler.deviation
+        self._units = units.double().to(self.device)
         # of graph G, which fills up a batch, nothing counts
         self.y = F.pad(y.t(), (0, 1)).t().contiguous().to(self.device)
         self.graphs = GraphBatches(net.operator(dataset, dtype), dataset.ptr).to(self.device)
@@ -217,19 +220,24 @@ class GraphTask:
     # ---------------------------------------------------------------------------------------------------------- scores
 
     def loss(self, predict: Predict, batch: GraphBatch, target: Tensor | None = None) -> Tensor:
-        """Cross-entropy, or the mean squared error of the target, over the graphs of a batch."""
+        """Cross-entropy, or the mean squared error of the target or targets, over the graphs of a batch."""
         losses = self._losses(self._outputs(predict, batch), batch, target)
         counts = (batch.ids < self.graphs.num_graphs).to(losses.dtype)  # graphs that fill up a batch do not
         return (losses * counts).sum() / counts.sum()
 
     def metrics(self, predict: Predict, split: str, target: Tensor | None = None) -> dict[str, Tensor]:
-        """Loss and accuracy, or loss and mse (of standardised targets; they are the same), on "val" or "test"."""
+        """Loss and accuracy, or loss and mse (of standardised targets; they are the same), on "val" or "test".
+
+        Where all targets are learnt, also the mean absolute error of each, in its own units: "mae NAME".
+        """
         sums: dict[str, Tensor] = {}
         for batch in self._chunks[split]:
             outputs = self._outputs(predict, batch)
             found = {"loss": self._losses(outputs, batch, target).double().sum()}
             if not self.dataset.regression:
                 found["accuracy"] = (outputs.argmax(-1) == self.y.index_select(0, batch.ids)).double().sum()
+            if self.joint:
+                found |= self._absolute(outputs, batch)
             sums = {name: sums[name] + value for name, value in found.items()} if sums else found
         means = {name: value / len(getattr(self.fold, split)) for name, value in sums.items()}
         return means | {"mse": means["loss"]} if self.dataset.regression else means
@@ -237,10 +245,34 @@ class GraphTask:
     def _outputs(self, predict: Predict, batch: GraphBatch) -> Tensor:
         return predict(self.x.index_select(0, batch.nodes), batch)
 
+    def _absolute(self, outputs: Tensor, batch: GraphBatch) -> dict[str, Tensor]:
+        """Return the sum over graphs of the absolute error of each target, in its own units."""
+        errors = (outputs - self.y.index_select(0, batch.ids)).abs().double().sum(0) * self._units
+        names = self.dataset.targets or [f"target {t}" for t in range(len(errors))]
+        return {f"mae {name}": error for name, error in zip(names, errors.unbind(0), strict=True)}
+
     def _losses(self, outputs: Tensor, batch: GraphBatch, target: Tensor | None) -> Tensor:
         """Return the loss of each graph, shape (B)."""
         y = self.y.index_select(0, batch.ids)
         if not self.dataset.regression:
             return F.cross_entropy(outputs, y, reduction="none")
+        if self.joint:
+            return (outputs - y).square().mean(-1)
         chosen = y.select(1, 0) if target is None else y.index_select(1, target.view(1)).squeeze(1)
         return (outputs.squeeze(-1) - chosen).square()
+
+
+def fit_scalers(dataset: GraphsDataset, features: NodeFeatures, fold: Fold) -> tuple[Scaler, Scaler | None]:
+    """The scaling of node features and, of a regression, of targets, as the training graphs of a fold have it.
+
+    One-hot columns stay as they are.
+
+    Example:
+        >>> from armagnn.data import folds, load_graphs
+        >>> mutag = load_graphs("mutag")
+        >>> scaler, _ = fit_scalers(mutag, node_features(mutag), folds(mutag)[0])
+        >>> scaler.mean[:3]
+        tensor([2.2096, 0.0000, 0.0000])
+    """
+    x = Scaler.fit(features.x, nodes_of(dataset, fold.train), columns=features.numeric)
+    return x, Scaler.fit(dataset.y, fold.train, floor=0.0) if dataset.regression else None

@@ -1,18 +1,26 @@
 """Training: all seeds as one batch, early stopping on validation, and the run folder that keeps the results."""
 
-from armagnn.training.config import TrainConfig
+from armagnn.training.config import RunConfig, TrainConfig
+from armagnn.training.description import Description
 from armagnn.training.experiment import Watcher, train
+from armagnn.training.graphs_config import GraphsConfig
+from armagnn.training.nodes import build_network
 from armagnn.training.predict import Prediction, predict
+from armagnn.training.predict_graphs import GraphsPrediction, predict_graphs
 from armagnn.training.run import Run
 from armagnn.training.stopping import EarlyStopping
-from armagnn.training.trial import Trial, build_network
+from armagnn.training.trial import Trial
 from armagnn.training.trials import Outcome, Setting, Trials
 
 __all__ = [
+    "Description",
     "EarlyStopping",
+    "GraphsConfig",
+    "GraphsPrediction",
     "Outcome",
     "Prediction",
     "Run",
+    "RunConfig",
     "Setting",
     "TrainConfig",
     "Trial",
@@ -20,5 +28,6 @@ __all__ = [
     "Watcher",
     "build_network",
     "predict",
+    "predict_graphs",
     "train",
 ]

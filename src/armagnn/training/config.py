@@ -1,10 +1,10 @@
-"""All that determines a run: the hyperparameters and the seeds."""
+"""All that determines a run: what every configuration has, and that of a run on nodes."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import Field, asdict, dataclass, fields
+from typing import Any, ClassVar, Self
 
 import torch
 
@@ -30,16 +30,124 @@ def torch_device(name: str) -> torch.device:
     return device
 
 
+class RunConfig:
+    """What the configurations of all runs have in common; each is a frozen dataclass whose fields all have defaults.
+
+    Attributes:
+        kind: what the run learns from: "nodes" of one graph, or "graphs".
+        command: what to type to train it.
+        conv: the layers: "arma", "gcn", "chebyshev", "cayley", "gat", "sage", "gin" or "mlp".
+        l2: c of the penalty c ||W||^2 (as Keras has it: its gradient is 2 c W) on every kernel, not on biases.
+        lr: learning rate of Adam.
+        epochs: most epochs of a trial.
+        patience: epochs without improvement after which a trial stops.
+        stop_on: "loss" or "accuracy", on validation.
+        seed: seed of the first trial; the others follow: seed + 1, ...
+        seeds: number of trials.
+        device: "cpu", "cuda" or "cuda:1".
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    kind: ClassVar[str]
+    command: ClassVar[str]
+    conv: str
+    l2: float
+    lr: float
+    epochs: int
+    patience: int
+    stop_on: str
+    seed: int
+    seeds: int
+    device: str
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            self._check_type(field.name, type(field.default))
+        # What concerns the network (conv, hidden, stacks, layers, dropouts, act, init) is checked by the network.
+        for name in ("epochs", "seeds"):
+            if getattr(self, name) < 1:
+                raise ParameterError(f"{name} is {getattr(self, name)}; it must be at least 1.")
+        if not (math.isfinite(self.lr) and self.lr > 0):
+            raise ParameterError(f"lr is {self.lr}; it must be a positive number.")
+        if not (math.isfinite(self.l2) and self.l2 >= 0):
+            raise ParameterError(f"l2 is {self.l2}; it must be 0 or a positive number.")
+        if self.seed < 0 or self.seed + self.seeds > 2**63:
+            raise ParameterError(f"seed is {self.seed}; seeds must lie in 0 .. 2^63 - 1.")
+        check_stopping(self.stop_on, self.patience)
+
+    def _check_type(self, name: str, kind: type) -> None:
+        value = getattr(self, name)
+        if kind is float and type(value) is int and abs(value) < 2**53:  # lr=1 means 1.0, also in config.json
+            object.__setattr__(self, name, float(value))
+        elif type(value) is not kind:
+            raise ParameterError(f"{name} is {value!r}; it must be of type {kind.__name__}.")
+
+    @property
+    def source(self) -> str:
+        """The data: a name of the catalogue, or a path."""
+        raise NotImplementedError
+
+    @property
+    def title(self) -> str:
+        """What is trained, in one line."""
+        raise NotImplementedError
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """The drop rates, as the network's ``set_rates`` takes them."""
+        raise NotImplementedError
+
+    @property
+    def all_seeds(self) -> range:
+        """The seeds of the trials, in order."""
+        return range(self.seed, self.seed + self.seeds)
+
+    def torch_device(self) -> torch.device:
+        """The device, which must be there and be one that the kernels know."""
+        return torch_device(self.device)
+
+    def to_json(self) -> dict[str, Any]:
+        """The configuration as plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: object) -> Self:
+        """The inverse of :meth:`to_json`; anything else is a :class:`~armagnn.errors.RunError`."""
+        if not isinstance(content, dict) or content.keys() != {field.name for field in fields(cls)}:
+            raise RunError("The configuration does not have the options that this version of armagnn knows.")
+        try:
+            return cls(**content)
+        except ParameterError as error:
+            raise RunError(f"The configuration is not valid: {error}") from error
+
+    def differences(self, other: RunConfig) -> list[str]:
+        """What `other` changes, one "option: old -> new" each."""
+        if self.kind != other.kind:
+            return [f"a run on {self.kind} -> a run on {other.kind}"]
+        theirs = other.to_json()
+        return [f"{name}: {value} -> {theirs[name]}" for name, value in self.to_json().items() if value != theirs[name]]
+
+
+def title_of(conv: str, stacks: str, layers: int, data: str) -> str:
+    """What is trained, in one line: K where the layers have it, and T or L.
+
+    Example:
+        >>> title_of("arma", "2", 1, "cora"), title_of("gcn", "2", 3, "mine")
+        ('ARMA (K=2, T=1) on cora', 'gcn (L=3) on mine')
+    """
+    sizes = {"arma": f"K={stacks}, T={layers}", "chebyshev": f"K={stacks}", "cayley": f"K={stacks}, T={layers}"}
+    return f"{'ARMA' if conv == 'arma' else conv} ({sizes.get(conv, f'L={layers}')}) on {data}"
+
+
 @dataclass(frozen=True)
-class TrainConfig:
-    """Hyperparameters of a run; the defaults are the paper's for ARMA on Cora, but for early stopping.
+class TrainConfig(RunConfig):
+    """Hyperparameters of a run on nodes; the defaults are the paper's for ARMA on Cora, but for early stopping.
 
     The paper's text stops on validation accuracy with patience 50, the authors' own script on validation loss
     with patience 200. The default is the loss, a smooth measure where accuracy counts 500 nodes, with patience 100.
 
     Attributes:
         dataset: a name of the catalogue or the path of an ``.npz`` file.
-        conv: the layers: "arma", "gcn", "chebyshev", "cayley", "gat", "sage", "gin" or "mlp".
         hidden: units of the hidden layer.
         stacks: K: parallel stacks of ARMA, order of Chebyshev and Cayley filters; the others have none.
         layers: T: recursion steps of ARMA, Jacobi iterations of Cayley. L: layers in each of the two places of
@@ -50,15 +158,8 @@ class TrainConfig:
         input_dropout: drop rate of the input features.
         hidden_dropout: drop rate of the hidden units.
         skip_dropout: drop rate of ARMA's skip connections X V_k.
-        l2: c of the penalty c ||W||^2 (as Keras has it: its gradient is 2 c W) on every kernel, not on
-            biases.
-        lr: learning rate of Adam.
-        epochs: most epochs of a trial.
-        patience: epochs without improvement after which a trial stops.
-        stop_on: "loss" or "accuracy", on the validation nodes.
-        seed: seed of the first trial; the others follow: seed + 1, ...
-        seeds: number of trials.
-        device: "cpu", "cuda" or "cuda:1".
+
+    The others are those of :class:`RunConfig`.
 
     Example:
         >>> TrainConfig(seed=5, seeds=3).all_seeds
@@ -66,6 +167,9 @@ class TrainConfig:
         >>> TrainConfig(conv="chebyshev", stacks=3, dataset="citeseer").title
         'chebyshev (K=3) on citeseer'
     """
+
+    kind: ClassVar[str] = "nodes"
+    command: ClassVar[str] = "train"
 
     dataset: str = "cora"
     conv: str = "arma"
@@ -88,64 +192,22 @@ class TrainConfig:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            self._check_type(field.name, type(field.default))
-        # What concerns the network (conv, hidden, stacks, layers, dropouts, act, init) is checked by the network.
-        for name in ("epochs", "seeds"):
-            if getattr(self, name) < 1:
-                raise ParameterError(f"{name} is {getattr(self, name)}; it must be at least 1.")
+        super().__post_init__()
         if self.last_stacks < 0:
             raise ParameterError(f"last_stacks is {self.last_stacks}; it must be at least 0 (0: as many as stacks).")
-        if not (math.isfinite(self.lr) and self.lr > 0):
-            raise ParameterError(f"lr is {self.lr}; it must be a positive number.")
-        if not (math.isfinite(self.l2) and self.l2 >= 0):
-            raise ParameterError(f"l2 is {self.l2}; it must be 0 or a positive number.")
-        if self.seed < 0 or self.seed + self.seeds > 2**63:
-            raise ParameterError(f"seed is {self.seed}; seeds must lie in 0 .. 2^63 - 1.")
-        check_stopping(self.stop_on, self.patience)
 
-    def _check_type(self, name: str, kind: type) -> None:
-        value = getattr(self, name)
-        if kind is float and type(value) is int and abs(value) < 2**53:  # lr=1 means 1.0, also in config.json
-            object.__setattr__(self, name, float(value))
-        elif type(value) is not kind:
-            raise ParameterError(f"{name} is {value!r}; it must be of type {kind.__name__}.")
+    @property
+    def source(self) -> str:
+        """The dataset."""
+        return self.dataset
 
     @property
     def title(self) -> str:
         """What is trained, in one line."""
-        last = f"K={self.stacks}" + (f" then {self.last_stacks}" if self.last_stacks else "")
-        size = {
-            "arma": f"{last}, T={self.layers}",
-            "chebyshev": last,
-            "cayley": f"{last}, T={self.layers}",
-        }.get(self.conv, f"L={self.layers}")
-        return f"{'ARMA' if self.conv == 'arma' else self.conv} ({size}) on {self.dataset}"
+        stacks = f"{self.stacks}" + (f" then {self.last_stacks}" if self.last_stacks else "")
+        return title_of(self.conv, stacks, self.layers, self.dataset)
 
     @property
-    def all_seeds(self) -> range:
-        """The seeds of the trials, in order."""
-        return range(self.seed, self.seed + self.seeds)
-
-    def torch_device(self) -> torch.device:
-        """The device, which must be there and be one that the kernels know."""
-        return torch_device(self.device)
-
-    def to_json(self) -> dict[str, Any]:
-        """The configuration as plain JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, content: object) -> TrainConfig:
-        """The inverse of :meth:`to_json`; anything else is a :class:`~armagnn.errors.RunError`."""
-        if not isinstance(content, dict) or content.keys() != {field.name for field in fields(cls)}:
-            raise RunError("The configuration does not have the options that this version of armagnn knows.")
-        try:
-            return cls(**content)
-        except ParameterError as error:
-            raise RunError(f"The configuration is not valid: {error}") from error
-
-    def differences(self, other: TrainConfig) -> list[str]:
-        """What `other` changes, one "option: old -> new" each."""
-        theirs = other.to_json()
-        return [f"{name}: {value} -> {theirs[name]}" for name, value in self.to_json().items() if value != theirs[name]]
+    def rates(self) -> tuple[float, ...]:
+        """The drop rates of a `NodeNet`."""
+        return self.input_dropout, self.hidden_dropout, self.skip_dropout

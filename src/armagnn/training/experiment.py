@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from armagnn.data import NodeDataset, load
 from armagnn.errors import ParameterError, RunError
 from armagnn.training.checkpoint import Checkpoint
-from armagnn.training.config import TrainConfig
+from armagnn.training.config import RunConfig
 from armagnn.training.folder import check_vacant, make_vacant
+from armagnn.training.problem import Problem, load_problem
 from armagnn.training.run import Run, current_versions
-from armagnn.training.trial import Trial, batches, build_network, make_trials, settings
-from armagnn.training.trials import Trials, seeded
+from armagnn.training.trial import Trial, batches, settings
+from armagnn.training.trials import Trials
 
 SAVE_EVERY = 30.0
 """Seconds between two checkpoints."""
@@ -27,7 +27,10 @@ class Watcher:
     """What :func:`train` tells while it works; override what you want to see."""
 
     def epochs(self, epoch: int, running: int, val_loss: float, val_accuracy: float) -> None:
-        """`epoch` epochs are over; `running` trials of the batch go on, with these validation means."""
+        """`epoch` epochs are over; `running` trials of the batch go on, with these validation means.
+
+        Real targets have no accuracy: it is NaN.
+        """
 
     def trial(self, trial: Trial) -> None:
         """A trial is finished and kept (those of a resumed run are told too)."""
@@ -40,7 +43,7 @@ class Watcher:
 
 
 def train(
-    config: TrainConfig,
+    config: RunConfig,
     out: str | Path,
     *,
     resume: bool = False,
@@ -66,28 +69,24 @@ def train(
     run = _resumable(out, config) if resume else None
     if run is None:
         check_vacant(out, overwrite=overwrite)
-    device = config.torch_device()
-    dataset = load(config.dataset)
-    with seeded(config.seed):
-        build_network(config, dataset)  # refuses what concerns the network
+    problem = load_problem(config)
     if run is None:
         make_vacant(out)
-        run = Run.create(out, config, dataset.sha256)
-    elif run.dataset_sha256 != dataset.sha256:
-        raise RunError(f"{out}: the run was begun on another file of dataset {config.dataset!r}. It cannot be resumed.")
+        run = Run.create(out, config, problem.sha256, problem.description)
+    else:
+        run.check_data(problem.sha256)
 
     for trial in run.trials():
         watcher.trial(trial)
     if not run.complete:
-        dataset = dataset.to(device)
         for seeds in batches(config):
-            _train_batch(run, seeds, dataset, watcher)
+            _train_batch(run, seeds, problem, watcher)
         run.finish()
     run.checkpoint.clear()
     return run
 
 
-def _resumable(out: Path, config: TrainConfig) -> Run:
+def _resumable(out: Path, config: RunConfig) -> Run:
     run = Run.open(out)
     changed = run.config.differences(config)
     if changed:
@@ -98,7 +97,7 @@ def _resumable(out: Path, config: TrainConfig) -> Run:
     return run
 
 
-def _train_batch(run: Run, seeds: range, dataset: NodeDataset, watcher: Watcher) -> None:
+def _train_batch(run: Run, seeds: range, problem: Problem, watcher: Watcher) -> None:
     """Train those of the batch that are not finished.
 
     Bits may depend on who else is in the batch, so it is always the whole one that begins or goes on from its
@@ -106,7 +105,7 @@ def _train_batch(run: Run, seeds: range, dataset: NodeDataset, watcher: Watcher)
     """
     if all(seed in run.finished_seeds for seed in seeds):
         return
-    trials = make_trials(run.config, seeds, dataset)
+    trials = problem.make_trials(seeds)
     _restore(trials, run, seeds, watcher)
     with interrupts(watcher.stopping) as interrupted:
         last = time.monotonic()

@@ -24,7 +24,7 @@ CHECKPOINT = "checkpoint"  # a folder, beside what the manifest answers for
 AGAIN = "Train the run again with --overwrite."
 # Every file a run may hold. Nothing else is ever read from, or removed with, a run folder.
 FILES = re.compile(
-    r"config\.json|metrics\.json|weights\.safetensors|curve\.png|trials/seed-(0|[1-9]\d{0,18})\.(json|safetensors)"
+    r"(config|graphs|metrics)\.json|weights\.safetensors|curve\.png|trials/seed-(0|[1-9]\d{0,18})\.(json|safetensors)"
 )
 
 

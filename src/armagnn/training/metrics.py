@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -14,14 +15,14 @@ REPORTED = ("seed", "best_epoch", "epochs", "val", "test")
 
 def best_trial(trials: Sequence[Trial], stop_on: str) -> Trial:
     """The trial whose restored state is best on validation, by the rule that stopped it; first of equals."""
-    return max(trials, key=lambda trial: score(stop_on, trial.val["loss"], trial.val["accuracy"]))
+    return max(trials, key=lambda trial: score(stop_on, trial.val["loss"], trial.val.get("accuracy", math.nan)))
 
 
 def summarise(trials: Sequence[Trial], stop_on: str) -> dict[str, Any]:
     """The content of ``metrics.json``: results per trial; mean and sample deviation of each metric over trials.
 
-    Accuracies and F1 are fractions. No times are in it, so that the same run gives the same bytes. The deviation of
-    a single trial is 0.
+    Accuracies and F1 are fractions, "mse" is that of standardised targets. No times are in it, so that the same run
+    gives the same bytes. The deviation of a single trial is 0.
     """
     return {
         "best_seed": best_trial(trials, stop_on).seed,

@@ -7,12 +7,13 @@ import io
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from armagnn.data import NodeDataset, load
 from armagnn.errors import RunError
+from armagnn.training.config import TrainConfig
+from armagnn.training.nodes import build_network
 from armagnn.training.run import Run
-from armagnn.training.trial import build_network
 from armagnn.training.trials import seeded
 
 
@@ -68,16 +69,24 @@ def predict(run: Run) -> Prediction:
         >>> predict(Run.open("runs/cora")).probabilities.shape  # doctest: +SKIP
         torch.Size([2708, 7])
     """
+    config = run.config
+    if not isinstance(config, TrainConfig):
+        raise RunError(f"{run.path}: is a run on {config.kind}; use predict_graphs.")
     weights = run.weights()
-    dataset = load(run.config.dataset)
-    if dataset.sha256 != run.dataset_sha256:
-        raise RunError(f"{run.path}: was trained on another file of dataset {run.config.dataset!r}.")
-    with seeded(run.config.seed):
-        net = build_network(run.config, dataset).eval()
+    dataset = load(config.dataset)
+    run.check_data(dataset.sha256)
+    with seeded(config.seed):
+        net = build_network(config, dataset)
+    put_weights(net, weights, run)
+    with torch.no_grad():
+        logits = net(dataset.x, net.conv1.operator(dataset.edge_index, dataset.num_nodes))
+    return Prediction(dataset, torch.sigmoid(logits) if dataset.multilabel else torch.softmax(logits, dim=-1))
+
+
+def put_weights(net: nn.Module, weights: dict[str, Tensor], run: Run) -> None:
+    """Give a network the weights of a run, and make it ready to predict."""
     try:
         net.load_state_dict(weights)
     except RuntimeError as error:
         raise RunError(f"{run.path}: the weights do not fit the configuration ({error}).") from error
-    with torch.no_grad():
-        logits = net(dataset.x, net.conv1.operator(dataset.edge_index, dataset.num_nodes))
-    return Prediction(dataset, torch.sigmoid(logits) if dataset.multilabel else torch.softmax(logits, dim=-1))
+    net.eval()

@@ -1,7 +1,8 @@
 """The run folder: everything a training leaves behind, checked whenever it is read.
 
 ======================= ===============================================================================
-``config.json``         hyperparameters, seeds, dataset and its SHA-256, versions
+``config.json``         kind of run, hyperparameters, seeds, dataset and its SHA-256, versions
+``graphs.json``         of a run on graphs: how they are described, for new ones
 ``trials/seed-N.*``     each finished trial: results and history (JSON), restored weights (safetensors)
 ``weights.safetensors`` the weights of the trial that is best on validation (never on test)
 ``metrics.json``        results per trial, mean and deviation
@@ -29,13 +30,17 @@ from torch import Tensor
 from armagnn.errors import RunError
 from armagnn.training.atomic import write_atomic
 from armagnn.training.checkpoint import Checkpoint
-from armagnn.training.config import TrainConfig
+from armagnn.training.config import RunConfig
 from armagnn.training.curve import draw_curves
+from armagnn.training.description import Description
+from armagnn.training.graphs_config import GraphsConfig
 from armagnn.training.manifest import AGAIN, CHECKPOINT, FORMAT, VERSION, Manifest, from_bytes, sha256, to_bytes
 from armagnn.training.metrics import best_trial, summarise
+from armagnn.training.problem import CONFIGS
 from armagnn.training.trial import Trial
 
-CONFIG, METRICS, WEIGHTS, CURVE = "config.json", "metrics.json", "weights.safetensors", "curve.png"
+CONFIG, GRAPHS, METRICS, WEIGHTS = "config.json", "graphs.json", "metrics.json", "weights.safetensors"
+CURVE = "curve.png"
 
 
 def current_versions() -> dict[str, str]:
@@ -63,24 +68,27 @@ class Run:
     """
 
     path: Path
-    config: TrainConfig
+    config: RunConfig
     dataset_sha256: str
     versions: dict[str, str]
     manifest: Manifest
 
     @classmethod
-    def create(cls, path: Path, config: TrainConfig, dataset_sha256: str) -> Run:
+    def create(cls, path: Path, config: RunConfig, dataset_sha256: str, graphs: Description | None = None) -> Run:
         """Begin a run in a vacant folder (see :func:`armagnn.training.folder.make_vacant`)."""
         run = cls(path, config, dataset_sha256, current_versions(), Manifest())
         content = {
             "format": FORMAT,
             "version": VERSION,
+            "kind": config.kind,
             "config": config.to_json(),
             "seeds": list(config.all_seeds),
             "dataset_sha256": dataset_sha256,
             "versions": run.versions,
         }
         run._write(CONFIG, to_bytes(content))
+        if graphs is not None:
+            run._write(GRAPHS, to_bytes(graphs.to_json()))
         run.manifest.write(path)
         return run
 
@@ -94,13 +102,18 @@ class Run:
         content = from_bytes(path / CONFIG, _read(path, manifest, CONFIG))
         if not isinstance(content.get("dataset_sha256"), str) or not isinstance(content.get("versions"), dict):
             raise RunError(f"{path / CONFIG}: dataset_sha256 or versions missing. {AGAIN}")
-        config = TrainConfig.from_json(content.get("config"))
+        kind = content.get("kind", "nodes")  # the first runs did not say, and were on nodes
+        if not isinstance(kind, str) or kind not in CONFIGS:
+            raise RunError(f"{path / CONFIG}: a run on {kind!r}, which this armagnn does not know. Use a newer one.")
+        config = CONFIGS[kind].from_json(content.get("config"))
         run = cls(path, config, content["dataset_sha256"], content["versions"], manifest)
         run._check_files()
         return run
 
     def _check_files(self) -> None:
         expected = {CONFIG} | {name for seed in self.finished_seeds for name in _trial_files(seed)}
+        if self.config.kind == GraphsConfig.kind:
+            expected.add(GRAPHS)
         if self.complete:
             expected |= {METRICS, WEIGHTS, CURVE}
             expected |= {name for seed in self.config.all_seeds for name in _trial_files(seed)}
@@ -126,7 +139,23 @@ class Run:
     @property
     def resume_command(self) -> str:
         """What to type to continue the run."""
-        return f"armagnn train --out {shlex.quote(str(self.path))} --resume"
+        return f"armagnn {self.config.command} --out {shlex.quote(str(self.path))} --resume"
+
+    def check_data(self, sha256: str) -> None:
+        """Refuse other data than those of the run."""
+        if sha256 != self.dataset_sha256:
+            raise RunError(
+                f"{self.path}: the run was trained on another file of dataset {self.config.source!r} "
+                f"(with SHA-256 {self.dataset_sha256[:12]}..., not {sha256[:12]}...)."
+            )
+
+    def graphs(self) -> Description:
+        """The content of ``graphs.json``, of a run on graphs."""
+        content = from_bytes(self.path / GRAPHS, self._read(GRAPHS))
+        try:
+            return Description.from_json(content)
+        except ValueError as error:
+            raise RunError(f"{self.path / GRAPHS}: not the description of graphs ({error}). {AGAIN}") from error
 
     def save_trial(self, trial: Trial) -> None:
         """Keep a finished trial for good."""

@@ -59,7 +59,7 @@ def test_the_wrong_loader_names_the_right_one() -> None:
         load("mutag")
     with pytest.raises(DataError, match="use load"):
         load_graphs("cora")
-    with pytest.raises(DataError, match="no loader yet"):
+    with pytest.raises(DataError, match="use load_signals"):
         load("mnist")
 
 

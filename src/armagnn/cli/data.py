@@ -20,7 +20,7 @@ from armagnn.data.store import find, locate
 from armagnn.errors import DataError
 
 app = typer.Typer(no_args_is_help=True, help="The datasets: list, info, verify, add, fetch, make.")
-make = typer.Typer(no_args_is_help=True, help="Draw a dataset anew: bench-hard.")
+make = typer.Typer(no_args_is_help=True, help="Make a dataset: bench-hard, 20news.")
 app.add_typer(make, name="make")
 
 COLOURS = {"ok": "green", "missing": "dim", "corrupt": "red"}
@@ -140,3 +140,18 @@ def make_bench_hard(
     console = _console()
     _show(console, room.statistics(data, paths=False), f"Bench-hard, seed {seed}{', small' if small else ''}")
     console.print(Text(f"{out}: SHA-256 {data.sha256}"), soft_wrap=True)
+
+
+@make.command("20news")
+def make_news(
+    seed: Annotated[int, typer.Option(help="Of word2vec; the same seed gives the same graph.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Make it again, in the place of one that is there.")] = False,
+) -> None:
+    """Prepare 20news: counts of words, embeddings by word2vec (gensim, minutes), the graph of words; kept for all.
+
+    The file goes into the data folder and is known there as 20news-words; a machine without gensim can use it.
+    """
+    path, found = room.make_news(seed, force=force)
+    console = _console()
+    _show(console, found, "20news, prepared")
+    console.print(Text(f"{path} is ready: load_signals('20news')"), soft_wrap=True)

@@ -1,7 +1,7 @@
 """The catalogue: graphs with features, labels and splits, from checked, pickle-free files."""
 
 from armagnn.data.bench_hard import make_bench_hard
-from armagnn.data.catalogue import all_entries, load, load_graphs
+from armagnn.data.catalogue import all_entries, load, load_graphs, load_signals
 from armagnn.data.counts import statistics, statistics_of
 from armagnn.data.dataset import NodeDataset
 from armagnn.data.entries import CATALOGUE, Entry
@@ -12,6 +12,8 @@ from armagnn.data.graphs import GraphsDataset
 from armagnn.data.graphs_file import read_graphs_file
 from armagnn.data.integrity import verify
 from armagnn.data.node_file import read_node_file
+from armagnn.data.prepared import make_news
+from armagnn.data.signals import SignalsDataset
 from armagnn.data.tu_folder import read_tu_folder
 from armagnn.data.user import add
 
@@ -23,6 +25,7 @@ __all__ = [
     "NodeDataset",
     "NodeFeatures",
     "Scaler",
+    "SignalsDataset",
     "add",
     "all_entries",
     "clustering",
@@ -30,7 +33,9 @@ __all__ = [
     "folds",
     "load",
     "load_graphs",
+    "load_signals",
     "make_bench_hard",
+    "make_news",
     "node_features",
     "nodes_of",
     "own_split",

@@ -8,10 +8,13 @@ from armagnn.data.dataset import NodeDataset
 from armagnn.data.entries import CATALOGUE, Entry
 from armagnn.data.graphs import GraphsDataset
 from armagnn.data.graphs_file import parse_graphs_file, read_graphs_file
+from armagnn.data.mnist import parse_mnist
 from armagnn.data.multilabel_file import parse_multilabel_file
+from armagnn.data.news import parse_news
 from armagnn.data.node_file import parse_node_file, read_node_file
 from armagnn.data.qm9 import parse_qm9
 from armagnn.data.registry import read_registry
+from armagnn.data.signals import SignalsDataset
 from armagnn.data.store import folders, locate
 from armagnn.data.tu_folder import read_tu_folder
 from armagnn.errors import DataError, ParameterError, UnknownNameError
@@ -91,13 +94,39 @@ def load_graphs(name: str | os.PathLike[str]) -> GraphsDataset:
     return data
 
 
+def load_signals(name: str) -> SignalsDataset:
+    """Load a set of signals on one graph by its name: ``mnist``, or ``20news`` after ``armagnn data make 20news``.
+
+    Example:
+        >>> load_signals("mnist")  # doctest: +SKIP
+        SignalsDataset('mnist', signals=70000, nodes=784, edges=6396, classes=10, split=55000/5000/10000)
+    """
+    entry = find_entry(name)
+    if entry.kind == "documents":
+        prepared = all_entries().get(prepared_name(name))
+        if prepared is None:
+            raise DataError(f"{name!r} must be prepared first, once: armagnn data make {name} (with gensim).")
+        place = locate(prepared, prepared_name(name))
+        return parse_news(place.content(), name=name, source=place.source, provenance=entry.title)
+    if entry.kind not in ("images", "signals"):
+        raise DataError(f"{name!r} holds {entry.kind}, not signals on one graph: use load or load_graphs.")
+    place = locate(entry, name)
+    read = parse_mnist if entry.kind == "images" else parse_news
+    return read(place.content(), name=name, source=place.source, provenance=entry.title)
+
+
+def prepared_name(name: str) -> str:
+    """The name under which a set of documents, prepared on this machine, is in the user's catalogue."""
+    return f"{name}-words"
+
+
 def load_any(name: str) -> NodeDataset | GraphsDataset:
     """Load a dataset of the catalogue as whatever it is."""
     entry = find_entry(name)
     if entry.kind == "molecules":
         return load_molecules(entry, name)
     if entry.kind not in ("nodes", "multilabel", "graphs"):
-        raise DataError(f"{name!r} holds {entry.kind}, for which there is no loader yet; its file is {entry.file!r}.")
+        raise DataError(f"{name!r} holds {entry.kind}, signals on one graph: use load_signals({name!r}).")
     place = locate(entry, name)
     return parse(entry, place.content(), name=name, source=place.source)
 

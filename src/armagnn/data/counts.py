@@ -12,11 +12,13 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from armagnn.data.arrays import read_arrays
-from armagnn.data.catalogue import find_entry, load_molecules, parse
+from armagnn.data.catalogue import all_entries, find_entry, load_molecules, load_signals, parse, prepared_name
 from armagnn.data.checks import NO_LABEL
 from armagnn.data.dataset import SPLITS, NodeDataset
 from armagnn.data.graphs import GraphsDataset
+from armagnn.data.mnist import grid_graph
 from armagnn.data.paths import path_lengths
+from armagnn.data.signals import SignalsDataset
 from armagnn.data.store import locate
 from armagnn.errors import DataError
 
@@ -24,7 +26,7 @@ Statistics = dict[str, int | float | str]
 PATHS: Final = "average shortest path"
 
 
-def statistics(data: NodeDataset | GraphsDataset, *, paths: bool = True) -> Statistics:
+def statistics(data: NodeDataset | GraphsDataset | SignalsDataset, *, paths: bool = True) -> Statistics:
     """Count what there is; the average shortest path, which takes seconds on large graphs, only with `paths`.
 
     Example:
@@ -33,7 +35,10 @@ def statistics(data: NodeDataset | GraphsDataset, *, paths: bool = True) -> Stat
         >>> found["nodes, average"], found["edges, each once, average"], found["average shortest path"]
         (17.93, 19.79, '3.87 ± 2.11 (all pairs)')
     """
-    found = _of_nodes(data) if isinstance(data, NodeDataset) else _of_graphs(data)
+    if isinstance(data, SignalsDataset):
+        found = _of_signals(data)
+    else:
+        found = _of_nodes(data) if isinstance(data, NodeDataset) else _of_graphs(data)
     if paths:
         found[PATHS] = str(path_lengths(data.edge_index.cpu().numpy(), data.num_nodes))
     return found
@@ -45,9 +50,13 @@ def statistics_of(name: str, *, paths: bool = True) -> Statistics:
     place = locate(entry, name)
     content = place.content()
     if entry.kind == "images":
-        return _of_images(content, place.source)
+        return _of_images(content, place.source, paths=paths)
+    if entry.kind == "signals":
+        return statistics(load_signals(name), paths=paths)
     if entry.kind == "documents":
-        return _of_documents(content, place.source)
+        found = _of_documents(content, place.source)
+        prepared = prepared_name(name) in all_entries()
+        return found | (statistics(load_signals(name), paths=paths) if prepared else {})
     if entry.kind == "molecules":
         return _of_molecules(load_molecules(entry, name), paths=paths)
     return statistics(parse(entry, content, name=name, source=place.source), paths=paths)
@@ -110,15 +119,26 @@ def _of_graphs(data: GraphsDataset) -> Statistics:
     return found | {key: edges[key] for key in ("self-loops", "isolated nodes", "components")}
 
 
-def _of_images(content: bytes, source: str) -> Statistics:
+def _of_signals(data: SignalsDataset) -> Statistics:
+    split = "/".join(str(len(data.idx(part))) for part in SPLITS)
+    found: Statistics = {"signals": data.num_signals, "classes": data.num_classes, "nodes": data.num_nodes}
+    found["node features"] = "none" if data.table is None else data.table.shape[1]
+    return found | {"split": split} | _edges(data.edge_index, data.num_nodes)
+
+
+def _of_images(content: bytes, source: str, *, paths: bool) -> Statistics:
     arrays = read_arrays(content, ("x_train", "y_train", "x_test", "y_test"), source, what="images")
     train, test = arrays["x_train"], arrays["x_test"]
-    return {
+    side = train.shape[1]
+    graph = grid_graph(side)
+    found: Statistics = {
         "images": len(train) + len(test),
         "classes": int(np.unique(arrays["y_train"]).size),
         "nodes": int(np.prod(train.shape[1:])),
         "split in the file": f"{len(train)}/{len(test)}",
     }
+    found |= _edges(graph, side * side)
+    return found | ({PATHS: str(path_lengths(graph.numpy(), side * side))} if paths else {})
 
 
 def _of_documents(content: bytes, source: str) -> Statistics:

@@ -1,0 +1,73 @@
+"""Many signals on one graph: a training step of the network for MNIST, with our layers and with PyG's."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from armagnn.bench.report import Row
+from armagnn.bench.timing import medians
+from armagnn.data.mnist import grid_graph
+from armagnn.operators import CSR, coarsen
+from armagnn.tasks.signal import Levels, SignalNet, pooled_nodes
+
+SIDE: Final = 28
+STRIDES: Final = (4, 4)
+REQUIRED: Final = 15.0
+
+
+def mnist_net(stacks: int = 5, steps: int = 10) -> SignalNet:
+    """Return GNN(32)-P(4)-GNN(64)-P(4)-FC(512)-FC(10) with ARMA layers, with the paper's K and T for MNIST."""
+    places = pooled_nodes(grid_graph(SIDE), SIDE * SIDE, STRIDES)
+    options = {"num_stacks": stacks, "num_layers": steps}
+    return SignalNet("arma", 10, places, widths=(32, 64), strides=STRIDES, head=(512,), options=options)
+
+
+class OfPyG(nn.Module):
+    """The same network, weight for weight, with PyG's ``ARMAConv``; all else is shared code."""
+
+    def __init__(self, net: SignalNet) -> None:
+        super().__init__()
+        self.convs = nn.ModuleList(conv.to_pyg() for conv in net.convs)  # type: ignore[operator]
+        self.pools, self.head = copy.deepcopy(net.pools), copy.deepcopy(net.head)
+        tree = coarsen(grid_graph(SIDE), 4, num_nodes=SIDE * SIDE)
+        self.edges = [tree.edges(level) for level in (0, 2)]
+
+    def forward(self, x: Tensor | CSR, levels: Levels) -> Tensor:
+        """Logits (B, C) from signals (B, M_0, 1): PyG's layers take many signals on one graph, too."""
+        for conv, pool, (edge_index, weight), real in zip(self.convs, self.pools, self.edges, levels.real, strict=True):
+            x = pool(conv(x, edge_index, weight.float()), real)
+        assert isinstance(x, Tensor)
+        first, last = self.head
+        logits: Tensor = last(torch.relu(first(x.flatten(-2))))
+        return logits
+
+
+def training_step(net: nn.Module, levels: Levels, x: Tensor, y: Tensor) -> Callable[[], None]:
+    """Return a step of Adam on a batch."""
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        F.cross_entropy(net(x, levels), y).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+    return step
+
+
+def compare_signals(rounds: int = 1, batch: int = 32, **sizes: Any) -> Iterator[Row]:
+    """Measure one training step of the ARMA network for MNIST, ours and PyG's."""
+    net = mnist_net(**sizes)
+    levels = net.levels(grid_graph(SIDE), SIDE * SIDE)
+    x = torch.rand(batch, len(levels.real[0]), 1, generator=torch.Generator().manual_seed(0))  # type: ignore[arg-type]
+    x = x * levels.real[0].unsqueeze(1)  # type: ignore[union-attr]
+    y = torch.arange(batch) % 10
+    peer = OfPyG(net)
+    times = medians({"ours": training_step(net, levels, x, y), "pyg": training_step(peer, levels, x, y)}, rounds)
+    work = f"MNIST, {batch} signals, GNN(32)-P(4)-GNN(64)-P(4)-FC(512)-FC(10), training step"
+    yield Row(work, "ms", times["ours"], times["pyg"], times["pyg"] / times["ours"], REQUIRED)

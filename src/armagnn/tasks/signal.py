@@ -1,0 +1,327 @@
+"""Graph-signal classification (Section 6): many signals on one graph, the networks, and what is asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from armagnn.data.signals import SignalsDataset
+from armagnn.errors import ParameterError
+from armagnn.nn import ARMAConv, GraclusPool, make_conv
+from armagnn.nn.checks import check_probability, check_size
+from armagnn.nn.drop import drop
+from armagnn.nn.scaled import conv_of_scaled, scaling
+from armagnn.nn.stack import Stack
+from armagnn.operators import CSR, GraphOperator, batches_of, coarsen
+
+SIGNAL_RATES: Final = ("hidden_dropout", "skip_dropout")
+"""The drop rates of a `SignalNet`, which may differ from trial to trial."""
+
+FEATURES: Final = ("raw", "tfidf", "table")
+"""What a node has in a signal: its number; weighted by how few signals it is in; or times its own features."""
+
+CHUNK: Final = 1 << 20
+"""About how many numbers of signals are evaluated at a time: what bounds the memory of a large validation set."""
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The graph that signals live on, and its coarsenings, as a `SignalNet` takes them.
+
+    Attributes:
+        ops: for each convolution its operator, on M_l places; None if the layer looks at no graph.
+        real: for each convolution (M_l,) bool, false at fake places; None where there is no pooling.
+        place: (M_0,) int64, which node is at each place, -1 where a fake is; None if nodes stay in their order.
+        table: (N, F) features that the nodes have in all signals, where the network multiplies them.
+    """
+
+    ops: tuple[GraphOperator | None, ...]
+    real: tuple[Tensor | None, ...]
+    place: Tensor | None = None
+    table: Tensor | None = None
+
+
+class SignalNet(nn.Module):
+    """GNN(n) - P(s) - ... - FC(u) - ... - FC(C): the paper's networks for signals on a graph, with any of the methods.
+
+    Each convolution may be followed by Graclus pooling (`strides`; 1: none). The last features of all nodes, side by
+    side, go through the fully connected layers; or their average over the nodes, with ``average=True``.
+    `hidden_dropout` acts on the input of the last layer, `skip_dropout` on the skip connections X V_k, which only ARMA
+    has. MNIST has ``widths=(32, 64), strides=(4, 4), head=(512,)``; 20news ``widths=(16,), strides=(1,)``.
+
+    Args:
+        method: ``arma``, ``gcn``, ``chebyshev``, ``cayley``, ...; see `make_conv`.
+        num_classes: C.
+        num_nodes: places of the last level, fake ones included: the features of all of them go into the first FC.
+        widths: filters of each convolution.
+        strides: of the pooling after each convolution.
+        head: units of the hidden fully connected layers.
+        in_channels: features of a node: 1, or those of the table.
+        average: average over the nodes before the fully connected layers.
+        act: activation of every layer but the last.
+        hidden_dropout: drop rate before the last layer.
+        skip_dropout: drop rate of ARMA's skip connections.
+        options: hyperparameters of the convolutions, as `make_conv` takes them.
+
+    Example:
+        >>> net = SignalNet("arma", 10, 56, widths=(32, 64), strides=(4, 4), head=(512,), options={"num_stacks": 5})
+        >>> net.convs[1], net.head[0]
+        (ARMAConv(32, 64, num_stacks=5, num_layers=1), Linear(in_features=3584, out_features=512, bias=True))
+    """
+
+    def __init__(
+        self,
+        method: str,
+        num_classes: int,
+        num_nodes: int,
+        *,
+        widths: Sequence[int] = (16,),
+        strides: Sequence[int] = (1,),
+        head: Sequence[int] = (),
+        in_channels: int = 1,
+        average: bool = False,
+        act: str = "relu",
+        hidden_dropout: float = 0.0,
+        skip_dropout: float = 0.0,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        for name, size in (("num_classes", num_classes), ("num_nodes", num_nodes), *(("head", n) for n in head)):
+            check_size(name, size)
+        if not widths or len(widths) != len(strides):
+            raise ParameterError(f"{len(widths)} widths and {len(strides)} strides: each convolution has one of both.")
+        for name, rate in zip(SIGNAL_RATES, (hidden_dropout, skip_dropout), strict=True):
+            check_probability(name, rate)
+        sizes = [in_channels, *widths]
+        self.convs = nn.ModuleList(make_conv(method, *pair, act=act, **dict(options or {})) for pair in pairwise(sizes))
+        self.pools = nn.ModuleList(GraclusPool(stride) for stride in strides)
+        sizes = [widths[-1] * (1 if average else num_nodes), *head, num_classes]
+        self.head = nn.ModuleList(nn.Linear(*pair) for pair in pairwise(sizes))
+        self.method, self.average = method, average
+        self.strides = tuple(strides)
+        self.hidden_dropout: float | Tensor
+        self.set_rates(hidden_dropout, skip_dropout)
+
+    def set_rates(self, *rates: float | Tensor) -> None:
+        """Change the drop rates, hidden and skip; without any, they stay as they are.
+
+        Numbers are what a batch of signals wants: an ARMA layer then runs as one operation, which draws masks in
+        passing. A tensor without axes may differ from trial to trial under vmap, and takes the layer step by step.
+        """
+        if not rates:
+            return
+        self.hidden_dropout, skip = rates
+        for conv in self.convs:
+            if isinstance(conv, ARMAConv):
+                conv.dropout = skip
+
+    def trial_axis(self, name: str) -> int:
+        """Where the trials go among the axes of a parameter, for `Trials`: first, as batched products want it."""
+        return 0
+
+    def levels(
+        self, edge_index: Tensor, num_nodes: int, *, table: Tensor | None = None, dtype: torch.dtype = torch.float32
+    ) -> Levels:
+        """The graph as the convolutions want it, coarsened as often as the pooling asks for."""
+        halvings = _halvings(self.strides)
+        features = None if table is None else table.to(dtype)
+        if not any(halvings):
+            ops = tuple(_operator(conv, edge_index, num_nodes, None, dtype) for conv in self.convs)
+            return Levels(ops, (None,) * len(ops), table=features)
+        tree = coarsen(edge_index.cpu(), sum(halvings), num_nodes=num_nodes).to(edge_index.device)
+        starts = [sum(halvings[:depth]) for depth in range(len(halvings))]
+        ops = tuple(
+            _operator(conv, *_of_level(tree.edges(level), tree.sizes[level]), dtype)
+            for conv, level in zip(self.convs, starts, strict=True)
+        )
+        return Levels(ops, tuple(tree.real[level] for level in starts), tree.order[0], features)
+
+    def forward(self, x: Tensor | CSR, levels: Levels) -> Tensor:
+        """Logits (B, C) from signals (B, M_0, F); or from the scales of a table's rows, see `conv_of_scaled`."""
+        layers = zip(self.convs, self.pools, self.strides, levels.ops, levels.real, strict=True)
+        for conv, pool, stride, op, real in layers:
+            if isinstance(x, CSR):
+                assert levels.table is not None
+                assert op is not None
+                x = conv_of_scaled(conv, x, levels.table, op)  # type: ignore[arg-type]
+            else:
+                x = conv(x, op)
+            x = pool(x, real) if stride > 1 else x
+        assert isinstance(x, Tensor)
+        x = x.mean(-2) if self.average else x.flatten(-2)
+        *hidden, last = self.head
+        for layer in hidden:
+            x = torch.relu(layer(x))
+        logits: Tensor = last(drop(x, self.hidden_dropout, self.training))
+        return logits
+
+
+def pooled_nodes(edge_index: Tensor, num_nodes: int, strides: Sequence[int]) -> int:
+    """Return how many places are left of a graph after all pooling: the ``num_nodes`` of a `SignalNet`.
+
+    Example:
+        >>> from armagnn.data.mnist import grid_graph
+        >>> pooled_nodes(grid_graph(28), 784, (4, 4)), pooled_nodes(grid_graph(28), 784, (1,))
+        (57, 784)
+    """
+    halvings = sum(_halvings(strides))
+    return coarsen(edge_index.cpu(), halvings, num_nodes=num_nodes).sizes[-1] if halvings else num_nodes
+
+
+def _halvings(strides: Sequence[int]) -> list[int]:
+    if any(stride < 1 or stride & (stride - 1) for stride in strides):
+        raise ParameterError(f"strides must be powers of 2, got {tuple(strides)}.")
+    return [stride.bit_length() - 1 for stride in strides]
+
+
+def _operator(
+    conv: Any, edge_index: Tensor, num_nodes: int, weight: Tensor | None, dtype: torch.dtype
+) -> GraphOperator | None:
+    layer = next(iter(conv)) if isinstance(conv, Stack) else conv
+    op: GraphOperator | None = layer.operator(edge_index, num_nodes, weight, dtype)
+    return op
+
+
+def _of_level(edges: tuple[Tensor, Tensor], size: int) -> tuple[Tensor, int, Tensor]:
+    return edges[0], size, edges[1]
+
+
+class SignalTask:
+    """Batches of training signals, loss and metrics of a network on a set of signals.
+
+    The order of the batches is a function of its seed and the epoch: trials that share a task share it. The last batch
+    of an epoch is filled up with signals that do not count, so that all batches have one size and a GPU can record a
+    step. Signals are kept on the device as they are in the file (bytes, counts) and made numbers batch by batch.
+
+    Args:
+        dataset: the signals.
+        net: the network, for the operators and the coarsening that it wants.
+        features: ``"raw"``; ``"tfidf"``, each number times log((1 + n) / (1 + df)) + 1 of its node (n training signals,
+            of which df have it) and each signal scaled to length 1; or ``"table"``, each number times its node's row of
+            the dataset's table.
+        batch_size: signals of a batch.
+        order: seed of the order of the batches.
+        device: where to train.
+        dtype: of the numbers.
+
+    Example:
+        >>> edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> x, y = torch.rand(9, 3), torch.tensor([0, 1, 2] * 3)
+        >>> data = SignalsDataset.of(edges, x, y, range(5), range(5, 7), range(7, 9))
+        >>> net = SignalNet("gcn", 3, 3)
+        >>> task = SignalTask(data, net, batch_size=2)
+        >>> task.steps, sorted(task.metrics(net.eval(), "val"))
+        (3, ['accuracy', 'loss'])
+    """
+
+    def __init__(
+        self,
+        dataset: SignalsDataset,
+        net: SignalNet,
+        *,
+        features: str = "raw",
+        batch_size: int,
+        order: int = 0,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        check_size("batch_size", batch_size)
+        if features not in FEATURES or (features == "table") != (net.convs[0].in_channels != 1):
+            raise ParameterError(
+                f"features is {features!r}: it must be one of {', '.join(FEATURES)}, and 'table' if and only if the "
+                "network takes the features of a table."
+            )
+        if features == "table" and dataset.table is None:
+            raise ParameterError("features='table' needs a dataset whose nodes have features of their own.")
+        self.dataset, self.batch_size, self.order, self.dtype = dataset, batch_size, order, dtype
+        self.device = torch.device(device)
+        table = dataset.table if features == "table" else None
+        self.levels = net.levels(dataset.edge_index, dataset.num_nodes, table=table, dtype=dtype)
+        self.levels = _moved(self.levels, self.device)
+        x, self.node_scale, self.signal_scale = _scales(dataset, features, dtype)
+        place = self.levels.place
+        if place is not None:  # the order of the tree, once and for all; fakes are zero
+            x = F.pad(x, (0, 1))[:, place.cpu()]
+            self.node_scale = F.pad(self.node_scale, (0, 1))[place.cpu()]
+        self.x, self.y = x.to(self.device), dataset.y.to(self.device)
+        self.node_scale, self.signal_scale = self.node_scale.to(self.device), self.signal_scale.to(self.device)
+        self.scaled = features == "table"
+        self.train = dataset.train_idx.cpu()
+        self.steps = -(-len(self.train) // batch_size)
+        self._plan = torch.zeros(self.steps, batch_size, dtype=torch.int64, device=self.device)
+        counts = (torch.arange(self.steps * batch_size) < len(self.train)).to(dtype)
+        self._counts = counts.view(self.steps, batch_size).to(self.device)
+        self._patterns: dict[int, CSR] = {}
+        most = max(1, CHUNK // (x.shape[1] * (1 if table is None else 4)))
+        self._chunks = {split: torch.split(dataset.idx(split).to(self.device), most) for split in ("val", "test")}
+
+    # --------------------------------------------------------------------------------------------------------- batches
+
+    def start(self, epoch: int) -> bool:
+        """Order the batches of an epoch, counted from 0; what was recorded still serves."""
+        plan = torch.cat(batches_of(self.train, self.batch_size, self.order, epoch))
+        missing = self._plan.numel() - len(plan)
+        self._plan.copy_(F.pad(plan, (0, missing), value=int(plan[0])).view_as(self._plan))
+        return False
+
+    def batch(self, step: Tensor) -> tuple[Tensor, Tensor]:
+        """The signals of a step of this epoch, and which of them count, both (batch size,)."""
+        return self._plan.index_select(0, step).squeeze(0), self._counts.index_select(0, step).squeeze(0)
+
+    def inputs(self, ids: Tensor) -> Tensor | CSR:
+        """What the network takes of these signals, beside the levels."""
+        values = self.x.index_select(0, ids).to(self.dtype) * self.node_scale
+        values = values * self.signal_scale.index_select(0, ids).unsqueeze(1)
+        if not self.scaled:
+            return values.unsqueeze(-1)
+        if len(ids) not in self._patterns:
+            self._patterns[len(ids)] = scaling(values.shape[1], len(ids), self.dtype, self.device)
+        return self._patterns[len(ids)].with_value(values.t().reshape(-1))
+
+    # ---------------------------------------------------------------------------------------------------------- scores
+
+    def loss(
+        self, predict: Callable[..., Tensor], batch: tuple[Tensor, Tensor], target: Tensor | None = None
+    ) -> Tensor:
+        """The mean cross-entropy of the signals of a batch that count, without axes."""
+        ids, counts = batch
+        losses = F.cross_entropy(predict(self.inputs(ids), self.levels), self.y.index_select(0, ids), reduction="none")
+        return (losses * counts).sum() / counts.sum()
+
+    def metrics(self, predict: Callable[..., Tensor], split: str, target: Tensor | None = None) -> dict[str, Tensor]:
+        """Loss and accuracy on "val" or "test", without axes."""
+        loss = accuracy = torch.zeros((), dtype=torch.float64, device=self.device)
+        for ids in self._chunks[split]:
+            logits, y = predict(self.inputs(ids), self.levels), self.y.index_select(0, ids)
+            loss = loss + F.cross_entropy(logits, y, reduction="none").double().sum()
+            accuracy = accuracy + (logits.argmax(-1) == y).double().sum()
+        count = len(self.dataset.idx(split))
+        return {"loss": loss / count, "accuracy": accuracy / count}
+
+
+def _scales(dataset: SignalsDataset, features: str, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the raw signals and by what each node's and each signal's numbers are multiplied."""
+    x = dataset.x.cpu()
+    node = torch.full((dataset.num_nodes,), 1.0 / dataset.scale, dtype=dtype)
+    signal = torch.ones(len(x), dtype=dtype)
+    if features != "tfidf":
+        return x, node, signal
+    train = x[dataset.train_idx.cpu()]
+    node = (((1 + len(train)) / (1 + (train > 0).sum(0).double())).log() + 1).to(dtype)
+    lengths = torch.cat([(part.to(dtype) * node).norm(dim=1) for part in torch.split(x, 1024)])
+    return x, node, 1 / lengths.clamp(min=torch.finfo(dtype).tiny)
+
+
+def _moved(levels: Levels, device: torch.device) -> Levels:
+    return Levels(
+        tuple(None if op is None else op.to(device) for op in levels.ops),
+        tuple(None if real is None else real.to(device) for real in levels.real),
+        None if levels.place is None else levels.place.to(device),
+        None if levels.table is None else levels.table.to(device),
+    )

@@ -4,7 +4,8 @@
 
 (On a machine whose name does not resolve, gloo wants ``GLOO_SOCKET_IFNAME=lo``.) The ranks train a layer with dropout
 on a random graph, all on the same loss; it does not depend on their number. The last lines say what each rank held:
-its stacks and parameters, the memory at its peak beyond that at the start, and the time of a training step.
+its stacks and parameters, the memory at its peak beyond that at the start, and of a training step the time on the clock
+and the processor's.
 """
 
 from __future__ import annotations
@@ -50,25 +51,25 @@ def main() -> None:
     conv = parallelize_stacks(conv, init_device_mesh("cpu", (ranks,)))
     optimizer = torch.optim.Adam(conv.parameters(), lr=1e-3)
 
-    seconds, start = [], peak()
+    seconds, busy, start = [], [], peak()
     for step in range(chosen.steps):
-        begin = time.perf_counter()
+        begin, used = time.perf_counter(), time.process_time()
         optimizer.zero_grad()
         loss = (conv(x, op) - target).square().mean()
         loss.backward()
         optimizer.step()
         seconds.append(time.perf_counter() - begin)
+        busy.append(time.process_time() - used)
         if rank == 0:
             print(f"step {step}: loss {loss.item():.6f}", flush=True)
 
     numbers = sum(parameter.numel() for parameter in conv.parameters())
-    own = (
-        f"{rank:<4} {conv.local.num_stacks:>6} {numbers:>10} {peak() - start:>8.1f} {statistics.median(seconds):>10.3f}"
-    )
+    times = f"{statistics.median(seconds):>7.3f} {statistics.median(busy):>7.3f}"
+    own = f"{rank:<4} {conv.local.num_stacks:>6} {numbers:>10} {peak() - start:>8.1f} {times}"
     lines: list[str] = [""] * ranks
     dist.all_gather_object(lines, own)
     if rank == 0:
-        print("rank stacks parameters peak/MiB s per step", *lines, sep="\n", flush=True)
+        print("rank stacks parameters peak/MiB clock/s   CPU/s", *lines, sep="\n", flush=True)
     dist.destroy_process_group()
 
 

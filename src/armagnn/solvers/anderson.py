@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from armagnn.solvers.iteration import Map, Solution, iterate
@@ -61,16 +63,17 @@ class _Mixing:
         problems, size = image.shape
         self.images = image.new_zeros(problems, self.memory, size)
         self.residuals = torch.zeros_like(self.images, dtype=torch.float64)
-        self.gram = self.residuals.new_zeros(problems, self.memory, self.memory)
-        self.usable = torch.zeros(problems, self.memory, dtype=torch.bool, device=image.device)
+        # what is small lives on the processor, where the loop looks at the residuals anyway
+        self.gram = np.zeros((problems, self.memory, self.memory))
+        self.usable = np.zeros((problems, self.memory), dtype=bool)
         self.last, self.newest = [math.inf] * problems, [0] * problems
 
     def keep(self, mask: Tensor) -> None:
         if self.count == 0:
             return
         self.images, self.residuals = self.images[mask], self.residuals[mask]
-        self.gram, self.usable = self.gram[mask], self.usable[mask]
         kept = mask.nonzero().flatten().tolist()
+        self.gram, self.usable = self.gram[kept], self.usable[kept]
         self.last, self.newest = [self.last[k] for k in kept], [self.newest[k] for k in kept]
 
     def propose(self, state: Tensor, image: Tensor, residuals: list[float]) -> Tensor:
@@ -90,13 +93,16 @@ class _Mixing:
                 self.usable[k, self.newest[k]] = True
                 self.last[k] = math.inf
         products = torch.bmm(self.residuals, self.residuals[:, slot].unsqueeze(2)).squeeze(2)
-        self.gram[:, slot], self.gram[:, :, slot] = products, products
-        return torch.bmm(self._weights().to(image.dtype).unsqueeze(1), self.images).squeeze(1)
+        self.gram[:, slot] = self.gram[:, :, slot] = products.cpu().numpy()
+        weights = torch.from_numpy(self._weights()).to(image)
+        return torch.bmm(weights.unsqueeze(1), self.images).squeeze(1)
 
-    def _weights(self) -> Tensor:
+    def _weights(self) -> NDArray[np.float64]:
         """Return α, shape (P, memory): the least squares by normal equations, with every residual scaled to one."""
-        scale = torch.where(self.usable, self.gram.diagonal(dim1=1, dim2=2).rsqrt(), 0.0).nan_to_num(posinf=0.0)
-        matrix = scale.unsqueeze(2) * self.gram * scale.unsqueeze(1)
-        matrix = matrix + torch.diag_embed(torch.where(scale > 0, RIDGE, 1.0))
-        share: Tensor = torch.linalg.solve(matrix, scale) * scale
-        return share / share.sum(1, keepdim=True)
+        square = np.diagonal(self.gram, axis1=1, axis2=2)
+        usable = self.usable & (square > 0)
+        scale = np.where(usable, square, 1.0) ** -0.5 * usable
+        ridge = np.where(usable, RIDGE, 1.0)[:, None] * np.eye(self.memory)
+        matrix = scale[:, :, None] * self.gram * scale[:, None, :] + ridge
+        share: NDArray[np.float64] = np.linalg.solve(matrix, scale[:, :, None])[:, :, 0] * scale
+        return share / share.sum(axis=1, keepdims=True)

@@ -86,4 +86,5 @@ class _Attach(torch.autograd.Function):
                 "the implicit gradient of a fixed point cannot be differentiated again (create_graph=True): "
                 "use FixedPoint(backward='unrolled')."
             )
-        return ctx.adjoint(gradient), None, None
+        with torch.autocast(gradient.device.type, enabled=False):  # a backward pass within autocast would round it
+            return ctx.adjoint(gradient), None, None

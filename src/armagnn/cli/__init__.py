@@ -7,6 +7,7 @@ from armagnn.cli.figure import app as figure
 from armagnn.cli.predict import predict
 from armagnn.cli.reproduce import app as reproduce
 from armagnn.cli.reproduce_graphs import graph_classification  # noqa: F401 (it adds itself to reproduce)
+from armagnn.cli.reproduce_signals import graph_signal  # noqa: F401 (likewise)
 from armagnn.cli.results import results
 from armagnn.cli.show import show
 from armagnn.cli.train import app as train

@@ -310,3 +310,46 @@ def test_the_folds_of_the_package_serve() -> None:
     trials = Trials(lambda: make_net("arma", features=9), task, settings, epochs=30, patience=50, stop_on="loss")
     (outcome,) = trials.run()
     assert outcome.test["accuracy"] > 0.7  # of two classes, one has two thirds
+
+
+# ------------------------------------------------------------------------------------------------- all targets together
+
+
+def test_all_targets_are_learnt_where_there_is_an_output_for_each(numbers: GraphsDataset) -> None:
+    net = make_net("arma", 2).double().eval()
+    task = make_task(numbers, net)
+    batch = task.graphs.take([4, 9, 30])
+    out = net(task.x[batch.nodes], batch)
+    torch.testing.assert_close(task.loss(net, batch), F.mse_loss(out, task.y[[4, 9, 30]]))
+    found = task.metrics(net, "val")
+    alone = torch.cat([net(task.x[b.nodes], b) for b in (task.graphs.take([i]) for i in FOLD.val.tolist())])
+    torch.testing.assert_close(found["mse"], F.mse_loss(alone, task.y[FOLD.val]))
+    assert found["loss"] == found["mse"]
+    assert task.target_scaler is not None
+    errors = (task.target_scaler.inverse(alone) - numbers.y[FOLD.val]).abs().mean(0)
+    torch.testing.assert_close(torch.stack([found["mae nodes"], found["mae edges"]]), errors, rtol=1e-5, atol=1e-5)
+
+
+def test_the_single_target_of_a_set_has_both_names(numbers: GraphsDataset) -> None:
+    single = replace(numbers, y=numbers.y[:, 1:], targets=())
+    net = make_net("gcn", 1).double().eval()
+    both, one = make_task(single, net), make_task(numbers, net)
+    assert both.metrics(net, "val")["mse"] == one.metrics(net, "val", torch.tensor(1))["mse"]
+    assert sorted(both.metrics(net, "val")) == ["loss", "mae target 0", "mse"]
+    assert sorted(one.metrics(net, "val", torch.tensor(1))) == ["loss", "mse"]  # of one of two, as for QM9
+
+
+def test_trials_that_learn_all_targets(numbers: GraphsDataset) -> None:
+    def outcomes(settings: Sequence[Setting], padded: bool) -> dict[Setting, Any]:
+        task = make_task(numbers, make_net("arma", 2), padded=padded)
+        options: dict[str, Any] = {"epochs": 4, "patience": 9, "stop_on": "loss", "dtype": F64}
+        return {o.setting: o for o in Trials(lambda: make_net("arma", 2), task, settings, **options).run()}
+
+    together = outcomes(SETTINGS[1:], padded=True)
+    for setting in SETTINGS[1:]:
+        assert_close(together[setting], outcomes([setting], padded=False)[setting])
+
+
+def test_outputs_that_fit_no_targets(numbers: GraphsDataset) -> None:
+    with pytest.raises(ParameterError, match="outputs is 3; for 2 targets it must be 2, or 1"):
+        make_task(numbers, make_net("gcn", 3))

@@ -13,7 +13,7 @@ LAST: Final = "accuracy_last"
 
 INTRODUCTION: Final = """## Table 2: graph-signal classification
 
-Test accuracy in per cent, mean ± sample deviation over runs (their number); 20 epochs, and the weights of the epoch with
+Test accuracy in per cent, mean ± sample deviation over runs (their number); 20 epochs, the weights of the epoch with
 the best validation accuracy. Validation is 5,000 of MNIST's training images, and a tenth of 20news' training documents.
 The text is read in two ways, described in [graph-signals.md](graph-signals.md): to the letter (p_drop also on ARMA's
 skip connections; 20news as embeddings times counts, averaged over all words), and, under "tuned", as in the setting of

@@ -47,6 +47,16 @@ def test_an_indefinite_system_is_squared() -> None:
     assert statistics.squared
     assert statistics.converged
     assert_near(z, torch.linalg.solve(a, y), 1e-9)
+    residual = (a @ z - y).norm(dim=0) / y.norm(dim=0)
+    assert statistics.residual == pytest.approx(float(residual.max()), abs=1e-13)
+
+
+@pytest.mark.parametrize("eigenvalues", [[-1.0, 0.0, 1.0, 2.0], [0.0, 1.0, 2.0, 3.0]])
+def test_a_singular_system_is_not_called_solved(eigenvalues: list[float]) -> None:
+    a = matrix(eigenvalues)
+    _, statistics = conjugate_gradients(lambda p: a @ p, numbers(4, 1), max_iter=200)
+    assert not statistics.converged
+    assert statistics.residual > 0.01
 
 
 def test_columns_do_not_disturb_each_other() -> None:

@@ -7,9 +7,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from armagnn.errors import DTypeError, ParameterError, ShapeError
+from armagnn.errors import ParameterError, ShapeError
 from armagnn.filters import rational
-from armagnn.filters.base import Filter, Variable, check_variable, coefficients, is_scalar, refuse_learned, show
+from armagnn.filters.base import Filter, Variable, check_solver, check_variable, coefficients, is_scalar, show
 from armagnn.filters.design import Report, design
 from armagnn.filters.recursion import MAX_ITER as MAX_STEPS
 from armagnn.filters.recursion import recursion
@@ -175,13 +175,7 @@ class ARMAFilter(Filter):
         statistics: list[Statistics] | None = None,
         **options: Any,
     ) -> Tensor:
-        refuse_learned(op)
-        if x.dtype not in (torch.float32, torch.float64):
-            raise DTypeError(f"a solver needs float32 or float64, got {x.dtype}: convert x and the operator.")
-        if tol is not None and not 0 < tol < 1:
-            raise ParameterError(f"tol must lie between 0 and 1, got {tol!r}.")
-        if max_iter is not None and (isinstance(max_iter, bool) or not isinstance(max_iter, int) or max_iter < 1):
-            raise ParameterError(f"max_iter must be an integer of at least 1, got {max_iter!r}.")
+        check_solver(op, tol, max_iter)
         log: list[Statistics] = [] if statistics is None else statistics
         apply = self._by_recursion if method == "recursion" else self._by_solving
         width = max(1, ENTRIES // (op.num_nodes * self.order))

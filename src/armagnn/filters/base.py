@@ -245,6 +245,17 @@ def check_variable(variable: str) -> None:
         raise UnknownNameError("variable", variable, VARIABLES)
 
 
+def check_solver(op: GraphOperator, tol: float | None, max_iter: int | None) -> None:
+    """Raise unless a solver can work on this operator with these options."""
+    refuse_learned(op)
+    if op.dtype not in (torch.float32, torch.float64):
+        raise DTypeError(f"a solver needs float32 or float64, got {op.dtype}: convert x and the operator.")
+    if tol is not None and not 0 < tol < 1:
+        raise ParameterError(f"tol must lie between 0 and 1, got {tol!r}.")
+    if max_iter is not None and (isinstance(max_iter, bool) or not isinstance(max_iter, int) or max_iter < 1):
+        raise ParameterError(f"max_iter must be an integer of at least 1, got {max_iter!r}.")
+
+
 def refuse_learned(op: GraphOperator) -> None:
     """Raise where a gradient for the operator's values would be lost without a word."""
     if op.value.requires_grad and torch.is_grad_enabled():

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from armagnn.errors import DTypeError, ParameterError
-from armagnn.filters.base import Filter, coefficients, refuse_learned, show
+from armagnn.filters.base import Filter, check_solver, coefficients, show
 from armagnn.operators import GraphOperator
 from armagnn.solvers.conjugate_gradients import MAX_ITER, Statistics, solve_polynomial
 
@@ -71,11 +71,11 @@ class CayleyFilter(Filter):
         x: Tensor,
         method: str,
         tol: float | None = None,
-        max_iter: int = MAX_ITER,
+        max_iter: int | None = None,
         statistics: list[Statistics] | None = None,
         **options: Any,
     ) -> Tensor:
-        refuse_learned(op)
+        check_solver(op, tol, max_iter)
         real, imaginary, zoom = self._parts(x)
         # z² L² + I as a polynomial in the operator: L is it, or I minus it
         square = zoom.square()
@@ -89,7 +89,7 @@ class CayleyFilter(Filter):
         power = torch.cat([x, torch.zeros_like(x)], 1)  # the real and the imaginary part of the k-th power
         for k in range(1, self.order + 1):
             columns = power[:, :width] if k == 1 else power  # the first right side is real
-            z, own = solve_polynomial(op, c.expand(-1, columns.shape[1]), columns, tol, max_iter)
+            z, own = solve_polynomial(op, c.expand(-1, columns.shape[1]), columns, tol, max_iter or MAX_ITER)
             if statistics is not None:
                 statistics.append(own)
             lz = zoom * laplacian(z)

@@ -26,7 +26,7 @@ class Statistics:
     Attributes:
         iterations: steps taken, of the slowest system; each is one product with the matrix for all of them.
         residual: the largest relative residual, or for a fixed-point iteration the largest bound of the relative error.
-        converged: the tolerance was met, or rounding errors allow no more.
+        converged: the tolerance was met (by the squared system, if one was solved), or rounding errors allow no more.
         history: the largest relative residual after each step.
         squared: the matrix was not definite, so that the system with its square was solved.
     """
@@ -77,6 +77,10 @@ def conjugate_gradients(
         if not definite:
             twice = Statistics(iterations=statistics.iterations, history=statistics.history, squared=True)
             z, statistics, _ = _iterate(lambda p: product(product(p)), product(right), tol, max_iter, twice)
+            # a singular A passes unseen through its square, which then has a least-squares solution
+            left, size = (right - product(z)).norm(dim=0), right.norm(dim=0)
+            statistics.residual = float((left / torch.where(size > 0, size, 1.0)).max())
+            statistics.converged &= statistics.residual <= tol**0.5
         z = torch.where(sound, z * scale, torch.nan)
     return z, statistics
 
@@ -88,7 +92,7 @@ def power_of_two(y: Tensor) -> Tensor:
 
     Example:
         >>> power_of_two(torch.tensor([[3.0, 0.0, 1e-30]]))
-        tensor([4.0000e+00, 1.0000e+00, 1.2622e-30])
+        tensor([4.0000e+00, 1.0000e+00, 1.5777e-30])
     """
     size = y.abs().amax(0) if len(y) else torch.zeros(y.shape[1], dtype=y.real.dtype, device=y.device)
     size = torch.where(torch.isfinite(size) & (size > 0), size, 1.0)

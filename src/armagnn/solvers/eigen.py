@@ -12,7 +12,7 @@ from armagnn.errors import GraphError, ParameterError, UnknownNameError
 from armagnn.operators import GraphOperator
 
 MAX_NODES: Final = 10_000
-"""Up to this size all eigenvectors are computed: 800 MB, and some minutes on two cores."""
+"""Up to this size all eigenvectors are computed: 4.3 GB at the peak, and minutes on two cores."""
 ENDS: Final = ("both", "largest", "smallest")
 
 

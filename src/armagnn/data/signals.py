@@ -26,6 +26,7 @@ class SignalsDataset:
         train_idx: (n,) int64, the signals to learn from; so ``val_idx`` and ``test_idx``.
         sha256: checksum of the file; two datasets with one checksum are the same.
         scale: what a number of x is to be divided by, for numbers of the order of 1.
+        edge_weight: (E,) weights of the edges, where they have any.
         table: (N, F) float32, features that the nodes have in all signals, where there are such: embeddings of words.
         words: the names of the nodes, where they have any.
         provenance: what to call the data in results.
@@ -46,17 +47,29 @@ class SignalsDataset:
     test_idx: Tensor
     sha256: str
     scale: float = 1.0
+    edge_weight: Tensor | None = None
     table: Tensor | None = None
     words: tuple[str, ...] = ()
     provenance: str = ""
 
     @classmethod
-    def of(cls, edge_index: Tensor, x: Tensor, y: Tensor, train: Any, val: Any, test: Any) -> SignalsDataset:
-        """Make a dataset of your own arrays: edges (2, E), signals (S, N), labels (S), ids of each split."""
+    def of(
+        cls,
+        edge_index: Tensor,
+        x: Tensor,
+        y: Tensor,
+        train: Any,
+        val: Any,
+        test: Any,
+        edge_weight: Tensor | None = None,
+    ) -> SignalsDataset:
+        """Make a dataset of your own: edges (2, E) and weights, signals (S, N), labels (S), ids of each split."""
         first, second, third = (torch.as_tensor(ids, dtype=torch.int64) for ids in (train, val, test))
         if x.dim() != 2 or y.shape != x.shape[:1]:
             raise ParameterError(f"x must be (S, N) and y (S,), got {tuple(x.shape)} and {tuple(y.shape)}.")
-        return cls("signals", edge_index, x, y.long(), int(y.max()) + 1, first, second, third, "")
+        return cls(
+            "signals", edge_index, x, y.long(), int(y.max()) + 1, first, second, third, "", edge_weight=edge_weight
+        )
 
     @property
     def num_signals(self) -> int:
@@ -77,7 +90,7 @@ class SignalsDataset:
 
     def to(self, device: torch.device | str) -> SignalsDataset:
         """The same dataset with every tensor on `device`."""
-        names = ("edge_index", "x", "y", "train_idx", "val_idx", "test_idx", "table")
+        names = ("edge_index", "x", "y", "train_idx", "val_idx", "test_idx", "edge_weight", "table")
         tensors: dict[str, Any] = {name: getattr(self, name) for name in names}
         moved: dict[str, Any] = {name: None if t is None else t.to(device) for name, t in tensors.items()}
         return replace(self, **moved)

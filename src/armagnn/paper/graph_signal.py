@@ -147,7 +147,7 @@ def _load(name: str) -> SignalsDataset:
 @cache
 def _places(name: str, strides: tuple[int, ...]) -> int:
     dataset = _load(name)
-    return pooled_nodes(dataset.edge_index, dataset.num_nodes, strides)
+    return pooled_nodes(dataset.edge_index, dataset.num_nodes, strides, dataset.edge_weight)
 
 
 def signal_config(dataset: str, method: str, reading: str = "text") -> SignalConfig:

@@ -2,5 +2,19 @@
 
 from armagnn.tasks.graph import GRAPH_RATES, GraphNet, GraphTask
 from armagnn.tasks.node import RATES, UNBATCHED, NodeNet, NodeTask, conv_options
+from armagnn.tasks.signal import SIGNAL_RATES, SignalNet, SignalTask, pooled_nodes
 
-__all__ = ["GRAPH_RATES", "RATES", "UNBATCHED", "GraphNet", "GraphTask", "NodeNet", "NodeTask", "conv_options"]
+__all__ = [
+    "GRAPH_RATES",
+    "RATES",
+    "SIGNAL_RATES",
+    "UNBATCHED",
+    "GraphNet",
+    "GraphTask",
+    "NodeNet",
+    "NodeTask",
+    "SignalNet",
+    "SignalTask",
+    "conv_options",
+    "pooled_nodes",
+]

@@ -126,15 +126,21 @@ class SignalNet(nn.Module):
         return 0
 
     def levels(
-        self, edge_index: Tensor, num_nodes: int, *, table: Tensor | None = None, dtype: torch.dtype = torch.float32
+        self,
+        edge_index: Tensor,
+        num_nodes: int,
+        edge_weight: Tensor | None = None,
+        *,
+        table: Tensor | None = None,
+        dtype: torch.dtype = torch.float32,
     ) -> Levels:
         """The graph as the convolutions want it, coarsened as often as the pooling asks for."""
         halvings = _halvings(self.strides)
         features = None if table is None else table.to(dtype)
         if not any(halvings):
-            ops = tuple(_operator(conv, edge_index, num_nodes, None, dtype) for conv in self.convs)
+            ops = tuple(_operator(conv, edge_index, num_nodes, edge_weight, dtype) for conv in self.convs)
             return Levels(ops, (None,) * len(ops), table=features)
-        tree = coarsen(edge_index.cpu(), sum(halvings), num_nodes=num_nodes).to(edge_index.device)
+        tree = coarsen(edge_index, sum(halvings), num_nodes=num_nodes, edge_weight=edge_weight).to(edge_index.device)
         starts = [sum(halvings[:depth]) for depth in range(len(halvings))]
         ops = tuple(
             _operator(conv, *_of_level(tree.edges(level), tree.sizes[level]), dtype)
@@ -162,7 +168,7 @@ class SignalNet(nn.Module):
         return logits
 
 
-def pooled_nodes(edge_index: Tensor, num_nodes: int, strides: Sequence[int]) -> int:
+def pooled_nodes(edge_index: Tensor, num_nodes: int, strides: Sequence[int], edge_weight: Tensor | None = None) -> int:
     """Return how many places are left of a graph after all pooling: the ``num_nodes`` of a `SignalNet`.
 
     Example:
@@ -171,7 +177,9 @@ def pooled_nodes(edge_index: Tensor, num_nodes: int, strides: Sequence[int]) -> 
         (57, 784)
     """
     halvings = sum(_halvings(strides))
-    return coarsen(edge_index.cpu(), halvings, num_nodes=num_nodes).sizes[-1] if halvings else num_nodes
+    if not halvings:
+        return num_nodes
+    return coarsen(edge_index, halvings, num_nodes=num_nodes, edge_weight=edge_weight).sizes[-1]
 
 
 def _halvings(strides: Sequence[int]) -> list[int]:
@@ -242,8 +250,8 @@ class SignalTask:
         self.dataset, self.batch_size, self.order, self.dtype = dataset, batch_size, order, dtype
         self.device = torch.device(device)
         table = dataset.table if features == "table" else None
-        self.levels = net.levels(dataset.edge_index, dataset.num_nodes, table=table, dtype=dtype)
-        self.levels = _moved(self.levels, self.device)
+        levels = net.levels(dataset.edge_index, dataset.num_nodes, dataset.edge_weight, table=table, dtype=dtype)
+        self.levels = _moved(levels, self.device)
         x, self.node_scale, self.signal_scale = _scales(dataset, features, dtype)
         place = self.levels.place
         if place is not None:  # the order of the tree, once and for all; fakes are zero

@@ -135,3 +135,14 @@ def test_a_terminal_gets_a_table(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.setenv("TERM", "xterm-256color")
     assert "│" in run("list")[1]
+
+
+def test_20news_is_made_and_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(seed: int, *, force: bool) -> tuple[str, dict[str, int]]:
+        return f"{folder}/20news-words.npz", {"signals": 17 + seed, "forced": int(force)}
+
+    monkeypatch.setattr("armagnn.data.make_news", make)
+    code, out, _ = run("make", "20news", "--seed", "2", "--force")
+    assert code == 0
+    assert "19" in out
+    assert "load_signals('20news')" in out

@@ -134,9 +134,9 @@ CATALOGUE: dict[str, Entry] = {
             "average shortest path": "12.36 ± 5.45",
         },
         differences=(
-            "The 8 nearest others of every pixel, in both directions, are 6396 directed edges (3198 pairs, the number "
-            "of Defferrard et al.). The paper's count and path length are those of a graph in which a pixel is one of "
-            "its own 8 nearest: 7 others, 5934 to 6324 edges and paths of 12.2 to 12.4, depending on how ties fall."
+            "The 8 nearest others of every pixel, in both directions, are 6396 directed edges. The paper's count and "
+            "path length fit a graph in which a pixel is one of its own 8 nearest: 7 others, 5934 to 6324 edges and "
+            "paths of 12.2 to 12.4, depending on how ties fall."
         ),
     ),
     "20news": Entry(

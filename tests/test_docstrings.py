@@ -11,13 +11,16 @@ import torch
 
 import armagnn
 
-ROOMS = ("errors", "kernels", "operators", "nn")
+ROOMS = ("errors", "kernels", "operators", "solvers", "filters", "nn", "spectral", "distributed")
 MODULES = [
     name
     for _, name, _ in pkgutil.walk_packages(armagnn.__path__, "armagnn.")
     if name.split(".")[1] in ROOMS
 ]  # fmt: skip
-WITH_EXAMPLES = {"kernels.gather", "kernels.random", "kernels.ops", "operators.csr", "operators.graph", "nn.arma"}
+WITH_EXAMPLES = {
+    "kernels.gather", "kernels.random", "kernels.ops", "operators.csr", "operators.graph", "solvers.conjugate_gradients",
+    "filters.arma", "nn.arma", "spectral.spectrum",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODULES)

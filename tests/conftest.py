@@ -4,6 +4,7 @@ the real data and the text of the paper, where they are."""
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 # the arrays are small, and pytest-xdist uses the cores; tests of threads set their own number
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"  # of the commands that tests start
+os.environ["ARMAGNN_CACHE"] = str(Path(tempfile.gettempdir(), "armagnn-tests"))  # the spectrum of Cora is in it
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""``armagnn bench``: how fast this is, beside PyTorch Geometric, on this machine."""
+"""``armagnn bench``: how fast this is beside PyTorch Geometric, and how well layers learn filters."""
 
 from __future__ import annotations
 
@@ -14,22 +14,31 @@ from rich.console import Console
 from armagnn.errors import DeviceError
 
 
-class Device(StrEnum):
+class What(StrEnum):
     """What can be measured."""
 
     CPU = "cpu"
     GPU = "gpu"
+    FILTER_LEARNING = "filter-learning"
 
 
 def bench(
-    device: Annotated[Device, typer.Argument(help="What to measure on.")] = Device.CPU,
-    out: Annotated[Path | None, typer.Option(help="Also write the numbers to this JSON file.")] = None,
+    what: Annotated[
+        What, typer.Argument(help="The speed on a CPU or a GPU, or the task of learning filters.")
+    ] = What.CPU,
+    out: Annotated[
+        Path | None, typer.Option(help="Also write the numbers to this file: JSON, of filter-learning CSV.")
+    ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Turns of each side, a few runs each; the median counts.")] = 5,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say which kernels run on which device, and leave.")
     ] = False,
 ) -> None:
-    """Compare with PyTorch Geometric's ARMAConv in one run and print the ratios."""
+    """Compare with PyTorch Geometric's ARMAConv in one run and print the ratios; or compare layers as learners.
+
+    `filter-learning` trains ARMA, Chebyshev, GCN, Cayley and polynomial layers with one budget of parameters to filter
+    images like a low-pass, high-pass, band-pass, band-rejection and comb filter.
+    """
     from armagnn import bench as room
     from armagnn.kernels import backend
 
@@ -39,8 +48,11 @@ def bench(
             module = backend(kind)
             console.print(f"{kind}: {module.__name__} — {(module.__doc__ or '').splitlines()[0]}", soft_wrap=True)
         return
+    if what is What.FILTER_LEARNING:
+        _filter_learning(console, out)
+        return
     source: Iterable[room.Row]
-    if device is Device.GPU:
+    if what is What.GPU:
         if not torch.cuda.is_available():
             raise DeviceError("torch sees no GPU here. Use: armagnn bench cpu")
         from armagnn.bench.gpu import compare_gpu
@@ -56,5 +68,20 @@ def bench(
         )
     console.print(room.table(rows, "peer"))
     if out is not None:
-        room.write(out, rows, f"armagnn bench {device.value} --rounds {rounds}")
+        room.write(out, rows, f"armagnn bench {what.value} --rounds {rounds}")
         console.print(f"Written to {out}")
+
+
+def _filter_learning(console: Console, out: Path | None) -> None:
+    from armagnn.bench import filter_learning as learning
+    from armagnn.bench.filter_images import filter_data
+    from armagnn.training.atomic import write_atomic
+
+    data, results = filter_data(), []
+    for method in learning.OPTIONS:
+        results += learning.learn(method, data)
+        console.print(f"{method}: {len(results)} trainings done")
+    console.print(learning.table(results))
+    if out is not None:
+        write_atomic(out, learning.to_csv(results).encode())
+        console.print(f"Written to {out}", highlight=False, soft_wrap=True)

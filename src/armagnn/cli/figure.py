@@ -66,8 +66,9 @@ def response(
 ) -> None:
     """Figures 2 and 3: empirical responses of GCS stacks, of GCNs, and of trained ARMA layers with K = 3.
 
-    Beside the picture: *-gamma, what self-loops do to a GCN; *-trained, Figure 3; and *-trained.json, all parameters of
-    its layers. In Figure 2, V = b 1 / F_in: with the paper's V = b 1, Eq. 20 gives F_in times the analytic response.
+    Beside the picture: *-design, rational and Chebyshev filters of 8 coefficients; *-gamma, what self-loops do to a
+    GCN; *-trained, Figure 3; and *-trained.json, all parameters of its layers. In Figure 2, V = b 1 / F_in: with the
+    paper's V = b 1, Eq. 20 gives F_in times the analytic response.
     """
     check_format(out)
     data = load(dataset)
@@ -75,6 +76,7 @@ def response(
         raise GraphError(f"{dataset} has {data.num_graphs} graphs; the figure needs a dataset of one, as cora is.")
     console = Console()
     _save(responses.draw_figure2(responses.figure2(data)), out, console)
+    _save(responses.draw_design(), _beside(out, "design"), console)
     sweep = responses.gamma_sweep(data)
     _save(responses.draw_sweep(sweep), _beside(out, "gamma"), console)
     filters = responses_trained.figure3(data, steps)

@@ -101,7 +101,8 @@ def mean_distance(h: Tensor) -> float:
     if count < 2:
         return torch.nan
     unit = unit / unit.norm(dim=1, keepdim=True)
-    return 1.0 - ((unit.sum(0).square().sum() - count) / (count * (count - 1))).item()
+    total: float = unit.sum(0).square().sum().item()  # of the cosines of all pairs, each with itself too
+    return 1.0 - (total - count) / (count * (count - 1))
 
 
 def draw(rows: Sequence[Row]) -> Any:

@@ -75,7 +75,8 @@ def with_edges(edge_index: Tensor, nodes: int, share: float, generator: torch.Ge
     """The graph with `share` times as many new edges as it has, between random pairs of nodes that have none."""
     pairs = edge_index[:, edge_index[0] < edge_index[1]]
     known = set((pairs[0] * nodes + pairs[1]).tolist())
-    wanted, new = round(share * pairs.shape[1]), []
+    wanted = round(share * pairs.shape[1])
+    new: list[tuple[int, int]] = []
     while len(new) < wanted:
         for one, other in torch.randint(nodes, (wanted, 2), generator=generator).sort(dim=1).values.tolist():
             if one != other and one * nodes + other not in known and len(new) < wanted:

@@ -76,17 +76,18 @@ def compare_stacks(outputs: Tensor, mu: Tensor, U: Tensor) -> dict[str, float]:
 
 def _cka(one: Tensor, other: Tensor) -> float:
     one, other = one - one.mean(0), other - other.mean(0)
-    cross = (one.T @ other).square().sum()
-    return (cross / ((one.T @ one).norm() * (other.T @ other).norm())).item()
+    sizes: float = ((one.T @ one).norm() * (other.T @ other).norm()).item()
+    return float((one.T @ other).square().sum()) / sizes
 
 
 def _band_gain(output: Tensor, mu: Tensor, U: Tensor) -> Tensor:
     """Return the root mean square of the output in bands of ``mu``, divided by its mean over the bands there are."""
-    energy = (U.T @ output).square().mean(1)
+    energy: Tensor = (U.T @ output).square().mean(1)
     band = ((mu + 1.0) / 2.0 * BANDS).long().clamp(0, BANDS - 1)
     total, count = torch.zeros(2, BANDS, dtype=energy.dtype).index_add(1, band, torch.stack([energy, energy * 0 + 1]))
-    gain = (total[count > 0] / count[count > 0]).sqrt()
-    return gain / gain.mean()
+    gain: Tensor = (total[count > 0] / count[count > 0]).sqrt()
+    scaled: Tensor = gain / gain.mean()
+    return scaled
 
 
 def measure_norms(runs: int, epochs: int = EPOCHS) -> list[Row]:

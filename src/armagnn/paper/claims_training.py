@@ -70,5 +70,5 @@ def restored(build: Callable[[], NodeNet], outcome: Outcome) -> NodeNet:
 @torch.no_grad()
 def accuracy(net: NodeNet, x: Tensor | CSR, op: GraphOperator | None, y: Tensor, nodes: Tensor | None = None) -> float:
     """The accuracy in per cent, on some nodes or on all."""
-    right = net(x, op).argmax(-1) == y
+    right: Tensor = net(x, op).argmax(-1) == y
     return 100.0 * (right if nodes is None else right[nodes]).double().mean().item()

@@ -9,17 +9,21 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from armagnn.data import NodeDataset, load
-from armagnn.errors import GraphError, RunError
+from armagnn.data import load
+from armagnn.errors import GraphError
 from armagnn.nn.stack import Stack
-from armagnn.operators import CSR
+from armagnn.operators import CSR, GraphOperator
 from armagnn.solvers.eigen import MAX_NODES
 from armagnn.spectral import band_response, empirical_gain, empirical_response, spectrum, stack_outputs
 from armagnn.spectral.plot import new_figure, plot_response, scatter_response
-from armagnn.training import Run, build_network
+from armagnn.training import GraphsConfig, Run, TrainConfig, build_network
+from armagnn.training.graphs import build_graph_network, fold_of, read_graphs
+from armagnn.training.predict import put_weights
 from armagnn.training.trials import seeded
 
 BANDS: Final = 25
+MOST_NODES: Final = 2000
+"""Of a run on graphs, so many nodes of test graphs are looked at; they are one graph of many components."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,60 +50,78 @@ class StackResponse:
         return f"{self.layer}, " + (f"stack {self.stack}" if self.stack else "output")
 
 
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """Trained layers in their order, and what they are looked at on: features, edges and the number of nodes."""
+
+    layers: Sequence[tuple[str, Any]]
+    x: Tensor | CSR
+    edge_index: Tensor
+    num_nodes: int
+
+
 def learned_responses(run: Run) -> tuple[Tensor, list[StackResponse]]:
     """Return the frequencies ``mu`` of the run's graph and what every stack of every layer does to its own input.
 
     The weights are those of the trial that is best on validation; the graph is that of the run's dataset, of several
-    those of the test. Layers that have no stacks, as GCN and Chebyshev, are one; layers in one place of the network are
-    taken one by one.
+    the first ones of the test. Layers that have no stacks, as GCN and Chebyshev, are one; layers in one place of the
+    network are taken one by one.
     """
-    weights = run.weights()
-    dataset = load(run.config.dataset)
-    if dataset.sha256 != run.dataset_sha256:
-        raise RunError(f"{run.path}: was trained on another file of dataset {run.config.dataset!r}.")
-    if dataset.graph is not None:
-        dataset = dataset.part("test")
-    if dataset.num_nodes > MAX_NODES:
+    subject = _on_graphs(run, run.config) if isinstance(run.config, GraphsConfig) else _on_nodes(run)
+    if subject.num_nodes > MAX_NODES:
         raise GraphError(
-            f"{dataset.name} has {dataset.num_nodes} nodes: all its frequencies are out of reach, {MAX_NODES} nodes "
-            "being the most. Look at a run on a smaller graph."
+            f"{run.config.source} has {subject.num_nodes} nodes: all its frequencies are out of reach, {MAX_NODES} "
+            "nodes being the most. Look at a run on a smaller graph."
         )
-    with seeded(run.config.seed):
-        net = build_network(run.config, dataset).eval()
-    net.load_state_dict(weights)
-    return responses_of(net, dataset)
+    return responses_of(subject)
 
 
-def responses_of(net: Any, dataset: NodeDataset) -> tuple[Tensor, list[StackResponse]]:
-    """Return the frequencies and what every stack of a `NodeNet` does to its layer's input."""
-    mu, U = spectrum(dataset.operator(dtype=torch.float64))
-    x: Tensor | CSR = dataset.x
-    found = []
-    for name, layer in _layers(net):
-        op = layer.operator(dataset.edge_index, dataset.num_nodes)
+def _on_nodes(run: Run) -> Subject:
+    config = run.config
+    assert isinstance(config, TrainConfig)
+    dataset = load(config.dataset)
+    run.check_data(dataset.sha256)
+    with seeded(config.seed):
+        net = build_network(config, dataset)
+    put_weights(net, run.weights(), run)
+    part = dataset if dataset.graph is None else dataset.part("test")
+    return Subject([("conv1", net.conv1), ("conv2", net.conv2)], part.x, part.edge_index, part.num_nodes)
+
+
+def _on_graphs(run: Run, config: GraphsConfig) -> Subject:
+    dataset = read_graphs(config.data, config.target)  # type: ignore[arg-type]  # the config checks it
+    run.check_data(dataset.sha256)
+    description = run.graphs()
+    with seeded(config.seed):
+        net = build_graph_network(config, description)
+    put_weights(net, run.weights(), run)
+    test = fold_of(config, dataset).test
+    sizes = (dataset.ptr[1:] - dataset.ptr[:-1])[test]
+    shown = dataset.select(test[: max(1, int((sizes.cumsum(0) <= MOST_NODES).sum()))])
+    layers = [(f"conv{number}", conv) for number, conv in enumerate(net.convs, 1)]
+    return Subject(layers, description.features(shown), shown.edge_index, shown.num_nodes)
+
+
+def responses_of(subject: Subject) -> tuple[Tensor, list[StackResponse]]:
+    """Return the frequencies and what every stack does to its layer's input."""
+    mu, U = spectrum(GraphOperator.from_edge_index(subject.edge_index, subject.num_nodes, dtype=torch.float64))
+    x, found = subject.x, []
+    for name, layer in _single_layers(subject.layers):
+        op = layer.operator(subject.edge_index, subject.num_nodes)
         stacks = stack_outputs(layer, x, op)
-        outputs = list(enumerate(stacks, 1)) if len(stacks) > 1 else []
-        with torch.no_grad():
-            output = layer(x, op)
-        for stack, y in [*outputs, (0, output)]:
-            found.append(
-                StackResponse(
-                    name,
-                    stack,
-                    empirical_response(U, x, y),
-                    band_response(mu, U, x, y, BANDS),
-                    empirical_gain(U, x, y),
-                )
-            )
+        output = stacks.mean(0)
+        for stack, y in [*(enumerate(stacks, 1) if len(stacks) > 1 else ()), (0, output)]:
+            bands = band_response(mu, U, x, y, BANDS)
+            response = StackResponse(name, stack, empirical_response(U, x, y), bands, empirical_gain(U, x, y))
+            found.append(response)
         x = output
     return mu, found
 
 
-def _layers(net: Any) -> list[tuple[str, Any]]:
-    """The layers of a network in their order, those in one place one by one."""
+def _single_layers(places: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """The layers in their order, those in one place one by one."""
     found = []
-    for name in ("conv1", "conv2"):
-        conv = getattr(net, name)
+    for name, conv in places:
         if isinstance(conv, Stack):
             found += [(f"{name}.{depth}", layer) for depth, layer in enumerate(conv, 1)]
         else:
@@ -141,7 +163,7 @@ def _in_bands(mu: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
 
 def _limits(*lines: Tensor) -> tuple[float, float]:
     """Limits that show the lines in full, whatever single frequencies do."""
-    values = torch.cat([line[line.isfinite()] for line in lines])
-    low, high = min(0.0, values.min().item()), max(0.0, values.max().item())
+    values = torch.cat([lines[0].new_zeros(1), *(line[line.isfinite()] for line in lines)])
+    low, high = values.min().item(), values.max().item()
     margin = 0.25 * (high - low or 1.0)
     return low - margin, high + margin

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from armagnn.data import NodeDataset
-from armagnn.filters import ARMAFilter
+from armagnn.filters import ARMAFilter, ChebyshevFilter
 from armagnn.nn import ARMAConv, GCNConv
 from armagnn.nn.stack import Stack
 from armagnn.operators import CSR
@@ -89,7 +89,7 @@ def gcs_stack(in_channels: int, a: float, b: float, steps: int) -> ARMAConv:
         >>> gcs_stack(4, 0.9, 0.1, steps=2).weight.item()
         0.9
     """
-    conv = ARMAConv(in_channels, 1, num_layers=steps, bias=False).double()
+    conv: ARMAConv = ARMAConv(in_channels, 1, num_layers=steps, bias=False).double()
     with torch.no_grad():
         conv.skip_weight.fill_(b / in_channels)
         conv.initial_weight.fill_(a * b / in_channels)
@@ -198,4 +198,20 @@ def draw_sweep(sweep: GammaSweep) -> Any:
     right.axhline(0, color="grey", linewidth=0.6)
     right.set(xlabel="γ, weight of the self-loops", title="how low-pass it is")
     right.legend(fontsize=8)
+    return figure
+
+
+def draw_design() -> Any:
+    """The ideal low-pass filter, and what 8 coefficients make of it: rational (K = 4) and Chebyshev (degree 7)."""
+    figure, axes = new_figure(6.5, 3.2)
+    place, mu = axes[0, 0], torch.linspace(-1, 1, 1001, dtype=torch.float64)
+    ideal = (mu >= 0).double()
+    plot_response(place, mu, ideal, color="black", label="ideal low-pass")
+    designs = (ARMAFilter.design("low-pass", order=4), ChebyshevFilter.design("low-pass", order=8))
+    for name, colour, each in zip(("ARMA, K = 4", "Chebyshev, 8 terms"), COLOURS, designs, strict=False):
+        h = each.response(mu)
+        error = (h - ideal).square().mean().sqrt().item()
+        plot_response(place, mu, h, color=colour, label=f"{name}: r.m.s. error {error:.2f}")
+    place.set(xlabel="λ = 1 − μ", ylabel="response h")
+    place.legend(fontsize=8)
     return figure

@@ -1,6 +1,6 @@
 """Figure 3: non-linear ARMA layers with K = 3 stacks, trained to be a high-pass and a band-pass filter.
 
-The input is one signal, the mean of every other word of Cora, scaled to a root mean square of 1. A layer with 8
+The input is one signal, the mean of every other word of Cora, scaled to a root mean square of 1. A layer with 16
 outputs, T = 5 steps and leaky ReLU after every one of them learns by Adam that its empirical response (Eq. 20) follows
 a target; frequencies count alike, but for those of which the signal has next to nothing. ReLU itself cannot: its
 outputs are never negative, and so neither is their mean, of which the lowest frequency cannot be taken away. The mean
@@ -32,7 +32,7 @@ TARGETS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
 """The wanted responses, as functions of mu = 1 - lambda."""
 
 STACKS: Final = 3
-WIDTH: Final = 8
+WIDTH: Final = 16
 STEPS: Final = 5
 BANDS: Final = 20
 
@@ -95,8 +95,8 @@ def train_filter(
     weight = (1.0 / (before.square() + 0.1 * before.square().median())).float()
     wanted, basis = (target * before).float(), U.float()
     single, signal = op.to(torch.float32), seen.float()
-    optimiser = torch.optim.Adam(conv.parameters(), lr=0.01)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    optimiser = torch.optim.Adam(conv.parameters(), lr=0.02)
+    schedule = torch.optim.lr_scheduler.StepLR(optimiser, max(1, 4 * steps // 5), gamma=0.2)
     for _ in range(steps):
         optimiser.zero_grad()
         (((conv(signal, single).mean(1) @ basis) - wanted).square() * weight).mean().backward()

@@ -98,7 +98,7 @@ def band_response(mu: Tensor, U: Tensor, x: Tensor | CSR, y: Tensor, bands: int 
     if mu.shape != U.shape[:1]:
         raise ShapeError(f"mu has shape {tuple(mu.shape)}; for U of {tuple(U.shape)} it must be ({U.shape[0]},).")
     before, after = components(U, x), components(U, y)
-    before, after = torch.broadcast_tensors(before, after)
+    before = before.expand_as(after) if before.dim() < after.dim() else before
     band = ((mu + 1.0) / 2.0 * bands).long().clamp(0, bands - 1)
     empty = before.new_zeros(*before.shape[:-1], bands)
     energy, shared = (empty.index_add(-1, band, before * other) for other in (before, after))
@@ -110,11 +110,13 @@ def band_response(mu: Tensor, U: Tensor, x: Tensor | CSR, y: Tensor, bands: int 
 def _energy(U: Tensor, x: Tensor | CSR) -> Tensor:
     """Return the root mean square over the features of the components, shape (..., N)."""
     dense = x.to_dense() if isinstance(x, CSR) else x
-    return (U.mT @ dense.to(U.dtype)).square().mean(-1).sqrt()
+    size: Tensor = (U.mT @ dense.to(U.dtype)).square().mean(-1).sqrt()
+    return size
 
 
 def _heard(component: Tensor, silent: float) -> Tensor:
-    return component.abs() > silent * component.norm(dim=-1, keepdim=True)
+    heard: Tensor = component.abs() > silent * component.norm(dim=-1, keepdim=True)
+    return heard
 
 
 def _check(U: Tensor, x: Tensor | CSR, name: str) -> None:

@@ -136,7 +136,7 @@ CATALOGUE: dict[str, Entry] = {
         differences=(
             "The 8 nearest others of every pixel, in both directions, are 6396 directed edges. The paper's count and "
             "path length fit a graph in which a pixel is one of its own 8 nearest: 7 others, 5934 to 6324 edges and "
-            "paths of 12.2 to 12.4, depending on how ties fall."
+            "paths of 12.0 to 12.4, depending on how ties fall."
         ),
     ),
     "20news": Entry(

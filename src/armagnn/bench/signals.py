@@ -31,8 +31,8 @@ def mnist_net(stacks: int = 5, steps: int = 10) -> SignalNet:
 class OfPyG(nn.Module):
     """The same network, weight for weight, with PyG's ``ARMAConv``; all else is shared code.
 
-    A batch is one graph of disjoint copies, as PyG's ``Batch`` makes it. Its layers take (B, N, F) on one graph as well,
-    which is slower by a quarter.
+    A batch is one graph of disjoint copies, as PyG's ``Batch`` makes it. Its layers take (B, N, F) on one graph as
+    well, which is slower by a quarter.
     """
 
     def __init__(self, net: SignalNet, batch: int) -> None:

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from armagnn.data.signals import SignalsDataset
 from armagnn.errors import ParameterError
-from armagnn.nn import ARMAConv, GraclusPool, make_conv
+from armagnn.nn import ARMAConv, GraclusPool, activations, make_conv
 from armagnn.nn.checks import check_probability, check_size
 from armagnn.nn.drop import drop
 from armagnn.nn.scaled import conv_of_scaled, scaling
@@ -103,7 +103,7 @@ class SignalNet(nn.Module):
         self.pools = nn.ModuleList(GraclusPool(stride) for stride in strides)
         sizes = [widths[-1] * (1 if average else num_nodes), *head, num_classes]
         self.head = nn.ModuleList(nn.Linear(*pair) for pair in pairwise(sizes))
-        self.method, self.average = method, average
+        self.method, self.average, self.act = method, average, act
         self.strides = tuple(strides)
         self.hidden_dropout: float | Tensor
         self.set_rates(hidden_dropout, skip_dropout)
@@ -143,8 +143,9 @@ class SignalNet(nn.Module):
         tree = coarsen(edge_index, sum(halvings), num_nodes=num_nodes, edge_weight=edge_weight).to(edge_index.device)
         starts = [sum(halvings[:depth]) for depth in range(len(halvings))]
         ops = tuple(
-            _operator(conv, *_of_level(tree.edges(level), tree.sizes[level]), dtype)
+            _operator(conv, index, tree.sizes[level], weight, dtype)
             for conv, level in zip(self.convs, starts, strict=True)
+            for index, weight in (tree.edges(level),)
         )
         return Levels(ops, tuple(tree.real[level] for level in starts), tree.order[0], features)
 
@@ -163,7 +164,7 @@ class SignalNet(nn.Module):
         x = x.mean(-2) if self.average else x.flatten(-2)
         *hidden, last = self.head
         for layer in hidden:
-            x = torch.relu(layer(x))
+            x = activations.apply(self.act, layer(x))
         logits: Tensor = last(drop(x, self.hidden_dropout, self.training))
         return logits
 
@@ -194,10 +195,6 @@ def _operator(
     layer = next(iter(conv)) if isinstance(conv, Stack) else conv
     op: GraphOperator | None = layer.operator(edge_index, num_nodes, weight, dtype)
     return op
-
-
-def _of_level(edges: tuple[Tensor, Tensor], size: int) -> tuple[Tensor, int, Tensor]:
-    return edges[0], size, edges[1]
 
 
 class SignalTask:

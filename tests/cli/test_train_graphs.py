@@ -42,7 +42,7 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def finished(rings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("runs") / "run"
-    train(quick(rings, skip_dropout=0.6), path)
+    train(quick(rings), path)
     return path
 
 
@@ -54,7 +54,7 @@ def interrupted(rings: Path, tmp_path: Path) -> Path:
 
     path = tmp_path / "interrupted"
     with pytest.raises(KeyboardInterrupt):
-        train(quick(rings, skip_dropout=0.6), path, watcher=Interrupt())
+        train(quick(rings), path, watcher=Interrupt())
     return path
 
 
@@ -72,7 +72,7 @@ def test_classes(run: CliRunner, rings: Path, tmp_path: Path, monkeypatch: pytes
     assert "ARMA (K=2, T=2) on rings" in result.stdout
     assert "Fold 0 of 10: 24 graphs for training, 3 for stopping, 3 for the test." in result.stdout
     assert "paper" not in result.stdout
-    assert Run.open("runs/rings-arma").config == quick(rings, skip_dropout=0.6)
+    assert Run.open("runs/rings-arma").config == quick(rings)
 
 
 def test_real_targets(run: CliRunner, numbers: Path, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def train(
     the authors' own script stops on validation loss, and so does the default here, with patience 100. On PPI it is
     300, as the paper's patience stops far too early there.
     """
-    typed = typed_options(ctx, {"dropout", "out", "resume", "overwrite", *names_of(TrainConfig)})
+    typed = typed_options(ctx)
     if ctx.invoked_subcommand is not None:
         if typed:
             flag = next(iter(typed)).replace("_", "-")
@@ -111,14 +111,9 @@ def train(
     carry_out(TrainConfig, defaults(dataset, conv), typed, folder, resume=resume, overwrite=overwrite)
 
 
-def names_of(config: type[RunConfig]) -> list[str]:
-    """The options of a configuration."""
-    return [field.name for field in fields(config)]
-
-
-def typed_options(ctx: typer.Context, known: set[str]) -> dict[str, Any]:
-    """Those of the options `known` that were typed."""
-    sources = {name: ctx.get_parameter_source(name) for name in ctx.params if name in known}
+def typed_options(ctx: typer.Context) -> dict[str, Any]:
+    """The options that were typed."""
+    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
     return {name: ctx.params[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"}
 
 
@@ -132,7 +127,7 @@ def carry_out(
     overwrite: bool,
 ) -> None:
     """Train with the options that were `typed`; the others are the defaults or, with `resume`, the run's own."""
-    typed = {name: value for name, value in typed.items() if name in names_of(kind)}
+    typed = {field.name: typed[field.name] for field in fields(kind) if field.name in typed}
     notes = Console(stderr=True)
     if resume:
         begun = Run.open(folder)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from armagnn.cli.train import NETWORK, PAPERS, RUN, TRAINING, app, carry_out, names_of, option, typed_options
+from armagnn.cli.train import NETWORK, PAPERS, RUN, TRAINING, app, carry_out, option, typed_options
 from armagnn.errors import ParameterError
 from armagnn.paper.published import METHODS
 from armagnn.paper.published_graphs import CLASSIFICATION, ORDERS, graph_order, group
@@ -74,7 +74,7 @@ def train_graphs(
     ] = None,
     hidden_dropout: Annotated[float, option(NETWORK, "Drop rate between the layers.")] = GraphsConfig.hidden_dropout,
     skip_dropout: Annotated[
-        float | None, option(NETWORK, "Drop rate of arma's skip connections X V.", default=PAPERS)
+        float | None, option(NETWORK, "Drop rate of arma's skip connections X V.", default="the paper's, or 0")
     ] = None,
     l2: Annotated[
         float | None,
@@ -104,35 +104,35 @@ def train_graphs(
     FOLDER` needs no more. Ctrl-C leaves a run that --resume continues to the same result; --resume needs no other
     options than --out.
 
-    What is not given is the paper's value for a dataset of its own, or else that for Enzymes, with one exception:
-    stopping is on validation loss, as the accuracy on a tenth of the graphs is a count of few.
+    What is not given is the paper's value for its own datasets, and for other graphs that for Enzymes, but without
+    dropout. Stopping is on validation loss, as the accuracy on a tenth of the graphs is a count of few.
     """
     if not data and not (resume and out):
         raise ParameterError("data is missing: name a folder of graphs with --data FOLDER.")
-    typed = typed_options(ctx, set(names_of(GraphsConfig)))
-    folder = out or Path("runs", f"{data_name(data)}-{conv}")
-    carry_out(GraphsConfig, graph_defaults(data, conv), typed, folder, resume=resume, overwrite=overwrite)
+    folder, chosen = out or Path("runs", f"{data_name(data)}-{conv}"), graph_defaults(data, conv)
+    carry_out(GraphsConfig, chosen, typed_options(ctx), folder, resume=resume, overwrite=overwrite)
 
 
 def graph_defaults(data: str, conv: str) -> dict[str, Any]:
-    """The options of the paper for a dataset of its own (or else for Enzymes) and the layers `conv`.
+    """The options of the paper for a dataset of its own (or else for Enzymes, without dropout) and the layers `conv`.
 
     Example:
-        >>> chosen = graph_defaults("my/graphs", "arma")
-        >>> chosen["stacks"], chosen["layers"], chosen["skip_dropout"]
-        (2, 2, 0.6)
+        >>> graph_defaults("my/graphs", "arma")
+        {'data': 'my/graphs', 'conv': 'arma', 'stacks': 2, 'layers': 2, 'skip_dropout': 0.0}
+        >>> graph_defaults("enzymes", "arma")["skip_dropout"]
+        0.6
         >>> graph_defaults("qm9", "gcn")["head"]
         128
     """
-    name = data if data in (*CLASSIFICATION, "qm9") else "enzymes"
-    stacks, layers = graph_order(name, conv)
+    papers = data in (*CLASSIFICATION, "qm9")
+    stacks, layers = graph_order(data if papers else "enzymes", conv)
     chosen = {
         "data": data,
         "conv": conv,
         "stacks": stacks,
         "layers": layers,
-        "skip_dropout": ORDERS[group(name)][0] if conv == "arma" else 0.0,
+        "skip_dropout": ORDERS[group(data)][0] if papers and conv == "arma" else 0.0,
     }
-    if name == "qm9":
+    if data == "qm9":
         chosen |= {"hidden": 64, "depth": 1, "head": 128, "pooling": "padded", "l2": 0.0, "batch": 64}
     return chosen

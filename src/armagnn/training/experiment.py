@@ -50,7 +50,7 @@ def train(
     overwrite: bool = False,
     watcher: Watcher | None = None,
 ) -> Run:
-    """Train one network per seed of `config` and keep the run in the folder `out`.
+    """Train one network per seed of `config`, on nodes or on graphs, and keep the run in the folder `out`.
 
     All seeds are one batch (GAT's, GraphSAGE's and GIN's are trained one by one). A run that was interrupted is
     continued with `resume` and ends with the same weights and metrics, bit for bit, as one that was not: finished

@@ -13,7 +13,8 @@ from torch.nn import functional as F
 
 from armagnn.data.signals import SignalsDataset
 from armagnn.errors import ParameterError
-from armagnn.operators import GraphOperator, batches_of, knn_graph
+from armagnn.operators import GraphOperator, batches_of, coarsen, knn_graph
+from armagnn.tasks import signal
 from armagnn.tasks.signal import SignalNet, SignalTask, pooled_nodes
 from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.saving import Saver
@@ -47,24 +48,28 @@ def net(method: str = "arma", strides: tuple[int, ...] = (4, 2), **options: Any)
 
 
 @pytest.mark.parametrize("method", list(METHODS))
-def test_what_is_at_fake_places_changes_nothing(method: str) -> None:
-    model = net(method).eval()
-    levels = model.levels(EDGES, 25)
-    assert levels.place is not None
-    fake = levels.place < 0
-    assert fake.any()
-    x = torch.randn(3, len(fake), 1)
-    other = x.clone()
-    other[:, fake] = 1e6
-    assert torch.equal(model(x, levels), model(other, levels))
+def test_pooling_between_layers_is_a_maximum_over_clusters(method: str) -> None:
+    model = net(method).double().eval()
+    levels = model.levels(EDGES, 25, dtype=torch.float64)
+    tree = coarsen(EDGES, 3)
+    assert not tree.real[0].all()
+    x = torch.randn(3, 25, 1, dtype=torch.float64)
+    hidden = x
+    for conv, level, coarser in zip(model.convs, (0, 2), (2, 3), strict=True):
+        op: Any = conv.operator(tree.edges(level)[0], hidden.shape[1], tree.edges(level)[1])  # type: ignore[operator]
+        hidden = conv(hidden, op)
+        cluster = tree.places(level) >> (coarser - level)  # the place of each node's cluster
+        hidden = torch.stack([hidden[:, cluster == place].amax(1) for place in tree.places(coarser).tolist()], 1)
+    first, last = model.head
+    expected = last(torch.relu(first(hidden.flatten(1))))
+    torch.testing.assert_close(model(x, levels), expected)
 
 
 @pytest.mark.parametrize("method", list(METHODS))
 def test_a_batch_is_its_signals_one_by_one(method: str) -> None:
     model = net(method).double().eval()
     levels = model.levels(EDGES, 25, dtype=torch.float64)
-    assert levels.place is not None
-    x = torch.randn(3, len(levels.place), 1, dtype=torch.float64)
+    x = torch.randn(3, 25, 1, dtype=torch.float64)
     together = model(x, levels)
     alone = torch.cat([model(x[b : b + 1], levels) for b in range(3)])
     torch.testing.assert_close(together, alone)
@@ -101,15 +106,30 @@ def test_batches_are_those_of_the_plan_and_the_last_is_filled_up() -> None:
     torch.testing.assert_close(loss, expected_loss)
 
 
-def test_inputs_are_the_signals_in_the_order_of_the_tree() -> None:
+def test_inputs_are_the_signals_divided_by_their_scale() -> None:
     data, model = dataset(), net()
-    task = SignalTask(data, model, batch_size=8)
-    x = task.inputs(torch.tensor([4, 1]))
+    x = SignalTask(data, model, batch_size=8).inputs(torch.tensor([4, 1]))
     assert isinstance(x, Tensor)
-    assert task.levels.place is not None
-    real = task.levels.place >= 0
-    torch.testing.assert_close(x[:, real, 0], data.x[[4, 1]][:, task.levels.place[real]] / 10)
-    assert not x[:, ~real].any()
+    torch.testing.assert_close(x.squeeze(-1), data.x[[4, 1]] / 10)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5])
+def test_a_layer_is_given_a_few_signals_at_a_time_without_a_difference(
+    p: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = net("arma", skip_dropout=p).double().train()
+    levels, x = model.levels(EDGES, 25, dtype=torch.float64), torch.randn(7, 25, 1, dtype=torch.float64)
+    found = []
+    for cache in (1 << 40, 2 * 25 * 2 * 6 * 8, 1):  # all, two, one
+        monkeypatch.setattr(signal, "CACHE", cache)
+        torch.manual_seed(3)
+        model.zero_grad()
+        out = model(x, levels)
+        out.square().sum().backward()
+        found.append([out.detach(), *(param.grad for param in model.parameters())])
+    for one, *others in zip(*found, strict=True):
+        for other in others:
+            torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
 
 
 def test_tfidf_is_that_of_scikit_learn() -> None:

@@ -40,13 +40,16 @@ class OfPyG(nn.Module):
         self.convs = nn.ModuleList(conv.to_pyg() for conv in net.convs)  # type: ignore[operator]
         self.pools, self.head = copy.deepcopy(net.pools), copy.deepcopy(net.head)
         tree = coarsen(grid_graph(SIDE), 4, num_nodes=SIDE * SIDE)
-        self.edges = [copies(*tree.edges(level), tree.sizes[level], batch) for level in (0, 2)]
+        self.edges = [copies(*tree.edges(level), tree.adjacency[level].shape[0], batch) for level in (0, 2)]
 
     def forward(self, x: Tensor | CSR, levels: Levels) -> Tensor:
-        """Logits (B, C) from signals (B, M_0, 1)."""
-        for conv, pool, (edge_index, weight), real in zip(self.convs, self.pools, self.edges, levels.real, strict=True):
+        """Logits (B, C) from signals (B, N, 1)."""
+        for conv, pool, (edge_index, weight), pooling in zip(
+            self.convs, self.pools, self.edges, levels.poolings, strict=True
+        ):
             assert isinstance(x, Tensor)
-            x = pool(conv(x.flatten(0, 1), edge_index, weight).view(*x.shape[:2], -1), real)
+            assert pooling is not None
+            x = pooling(pool, conv(x.flatten(0, 1), edge_index, weight).view(*x.shape[:2], -1))
         assert isinstance(x, Tensor)
         first, last = self.head
         logits: Tensor = last(torch.relu(first(x.flatten(-2))))
@@ -75,8 +78,7 @@ def compare_signals(rounds: int = 1, batch: int = 32, **sizes: Any) -> Iterator[
     """Measure one training step of the ARMA network for MNIST, ours and PyG's."""
     net = mnist_net(**sizes)
     levels = net.levels(grid_graph(SIDE), SIDE * SIDE)
-    x = torch.rand(batch, len(levels.real[0]), 1, generator=torch.Generator().manual_seed(0))  # type: ignore[arg-type]
-    x = x * levels.real[0].unsqueeze(1)  # type: ignore[union-attr]
+    x = torch.rand(batch, SIDE * SIDE, 1, generator=torch.Generator().manual_seed(0))
     y = torch.arange(batch) % 10
     peer = OfPyG(net, batch)
     times = medians({"ours": training_step(net, levels, x, y), "pyg": training_step(peer, levels, x, y)}, rounds)

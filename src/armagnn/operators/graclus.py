@@ -76,9 +76,7 @@ class Coarsening:
     @cached_property
     def place(self) -> Tensor:
         """(N,) int64: the place of each node at level 0; shifted right by l, that of its cluster at level l."""
-        order = self.order[0]
-        found = (order >= 0).nonzero().squeeze(1)
-        return torch.empty_like(found).scatter_(0, order[found], found)
+        return self.places(0)
 
     def arrange(self, x: Tensor) -> Tensor:
         """Bring signals (..., N, F) into the order of the tree, (..., M_0, F); fake places are zero."""
@@ -99,18 +97,31 @@ class Coarsening:
         """Return the operator of a level on its M_l places; options as of `GraphOperator.from_edge_index`."""
         index, weight = self.edges(level)
         return GraphOperator.from_edge_index(
-            index, self.sizes[level], weight, kind, dtype=dtype or torch.get_default_dtype(), **options
+            self.places(level)[index],
+            self.sizes[level],
+            weight,
+            kind,
+            dtype=dtype or torch.get_default_dtype(),
+            **options,
         )
 
     def edges(self, level: int = 0) -> tuple[Tensor, Tensor]:
-        """Return the edges (2, E) between the places of a level and their weights (E) in float64."""
+        """Return the edges (2, E) of a level, in the numbers of its nodes (clusters), and weights (E) in float64."""
+        graph = self.adjacency[self._checked(level)]
+        nodes = torch.arange(graph.shape[0], device=graph.device)
+        row = torch.repeat_interleave(nodes, graph.rowptr.long().diff(), output_size=graph.nnz)
+        return torch.stack([graph.col.long(), row]), graph.value
+
+    def places(self, level: int = 0) -> Tensor:
+        """Return the place of each node (cluster) of a level, int64."""
+        order = self.order[self._checked(level)]
+        found = (order >= 0).nonzero().squeeze(1)
+        return torch.empty_like(found).scatter_(0, order[found], found)
+
+    def _checked(self, level: int) -> int:
         if not 0 <= level <= self.num_levels:
             raise ParameterError(f"level must be from 0 to {self.num_levels}, got {level!r}.")
-        graph, order = self.adjacency[level], self.order[level]
-        found = (order >= 0).nonzero().squeeze(1)
-        place = torch.empty_like(found).scatter_(0, order[found], found)
-        row = torch.repeat_interleave(place, graph.rowptr.long().diff(), output_size=graph.nnz)
-        return torch.stack([place[graph.col.long()], row]), graph.value
+        return level
 
     def to(self, device: torch.device | str) -> Coarsening:
         """Return the same coarsening with its tensors on a device."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 import torch
@@ -18,7 +18,7 @@ from armagnn.nn.checks import check_probability, check_size
 from armagnn.nn.drop import drop
 from armagnn.nn.scaled import conv_of_scaled, scaling
 from armagnn.nn.stack import Stack
-from armagnn.operators import CSR, GraphOperator, batches_of, coarsen
+from armagnn.operators import CSR, Coarsening, GraphOperator, batches_of, coarsen
 
 SIGNAL_RATES: Final = ("hidden_dropout", "skip_dropout")
 """The drop rates of a `SignalNet`, which may differ from trial to trial."""
@@ -30,20 +30,46 @@ CHUNK: Final = 1 << 20
 """About how many numbers of signals are evaluated at a time: what bounds the memory of a large validation set."""
 
 
+CACHE: Final = 1 << 21
+"""Bytes of states that an ARMA layer is given at a time on a processor; they stay in its cache over all steps."""
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """How the nodes of a level become those of a coarser one. Convolutions see real nodes only, pooling the tree.
+
+    Attributes:
+        order: (M,) int64, the node at each place of the tree; any one where a fake is.
+        real: (M,) bool, false where a fake is.
+        kept: the places, after pooling, of the nodes of the coarser level.
+    """
+
+    order: Tensor
+    real: Tensor
+    kept: Tensor
+
+    def __call__(self, pool: nn.Module, x: Tensor) -> Tensor:
+        """Pool signals (..., n, F) on the nodes of the level to signals on those of the coarser one."""
+        pooled: Tensor = pool(x.index_select(-2, self.order), self.real)
+        return pooled.index_select(-2, self.kept)
+
+    def to(self, device: torch.device) -> Pooling:
+        """The same on a device."""
+        return Pooling(self.order.to(device), self.real.to(device), self.kept.to(device))
+
+
 @dataclass(frozen=True)
 class Levels:
     """The graph that signals live on, and its coarsenings, as a `SignalNet` takes them.
 
     Attributes:
-        ops: for each convolution its operator, on M_l places; None if the layer looks at no graph.
-        real: for each convolution (M_l,) bool, false at fake places; None where there is no pooling.
-        place: (M_0,) int64, which node is at each place, -1 where a fake is; None if nodes stay in their order.
+        ops: for each convolution its operator, on the nodes of its level; None if the layer looks at no graph.
+        poolings: what follows each convolution; None where there is no pooling.
         table: (N, F) features that the nodes have in all signals, where the network multiplies them.
     """
 
     ops: tuple[GraphOperator | None, ...]
-    real: tuple[Tensor | None, ...]
-    place: Tensor | None = None
+    poolings: tuple[Pooling | None, ...]
     table: Tensor | None = None
 
 
@@ -58,7 +84,7 @@ class SignalNet(nn.Module):
     Args:
         method: ``arma``, ``gcn``, ``chebyshev``, ``cayley``, ...; see `make_conv`.
         num_classes: C.
-        num_nodes: places of the last level, fake ones included: the features of all of them go into the first FC.
+        num_nodes: nodes of the last level: the features of all of them go into the first FC; see `pooled_nodes`.
         widths: filters of each convolution.
         strides: of the pooling after each convolution.
         head: units of the hidden fully connected layers.
@@ -139,27 +165,27 @@ class SignalNet(nn.Module):
         features = None if table is None else table.to(dtype)
         if not any(halvings):
             ops = tuple(_operator(conv, edge_index, num_nodes, edge_weight, dtype) for conv in self.convs)
-            return Levels(ops, (None,) * len(ops), table=features)
+            return Levels(ops, (None,) * len(ops), features)
         tree = coarsen(edge_index, sum(halvings), num_nodes=num_nodes, edge_weight=edge_weight).to(edge_index.device)
-        starts = [sum(halvings[:depth]) for depth in range(len(halvings))]
+        starts = [0, *accumulate(halvings)]
         ops = tuple(
-            _operator(conv, index, tree.sizes[level], weight, dtype)
-            for conv, level in zip(self.convs, starts, strict=True)
+            _operator(conv, index, tree.adjacency[level].shape[0], weight, dtype)
+            for conv, level in zip(self.convs, starts[:-1], strict=True)
             for index, weight in (tree.edges(level),)
         )
-        return Levels(ops, tuple(tree.real[level] for level in starts), tree.order[0], features)
+        return Levels(ops, tuple(_pooling(tree, *pair) for pair in pairwise(starts)), features)
 
     def forward(self, x: Tensor | CSR, levels: Levels) -> Tensor:
-        """Logits (B, C) from signals (B, M_0, F); or from the scales of a table's rows, see `conv_of_scaled`."""
-        layers = zip(self.convs, self.pools, self.strides, levels.ops, levels.real, strict=True)
-        for conv, pool, stride, op, real in layers:
+        """Logits (B, C) from signals (B, N, F); or from the scales of a table's rows, see `conv_of_scaled`."""
+        for conv, pool, op, pooling in zip(self.convs, self.pools, levels.ops, levels.poolings, strict=True):
             if isinstance(x, CSR):
                 assert levels.table is not None
                 assert op is not None
                 x = conv_of_scaled(conv, x, levels.table, op)  # type: ignore[arg-type]
             else:
-                x = conv(x, op)
-            x = pool(x, real) if stride > 1 else x
+                parts = [conv(part, op) for part in torch.split(x, _signals_at_a_time(conv, x))]
+                x = parts[0] if len(parts) == 1 else torch.cat(parts)
+            x = x if pooling is None else pooling(pool, x)
         assert isinstance(x, Tensor)
         x = x.mean(-2) if self.average else x.flatten(-2)
         *hidden, last = self.head
@@ -187,6 +213,26 @@ def _halvings(strides: Sequence[int]) -> list[int]:
     if any(stride < 1 or stride & (stride - 1) for stride in strides):
         raise ParameterError(f"strides must be powers of 2, got {tuple(strides)}.")
     return [stride.bit_length() - 1 for stride in strides]
+
+
+def _pooling(tree: Coarsening, level: int, coarser: int) -> Pooling | None:
+    if level == coarser:
+        return None
+    return Pooling(tree.order[level].clamp(min=0), tree.real[level], tree.places(coarser))
+
+
+def _signals_at_a_time(conv: nn.Module, x: Tensor) -> int:
+    """Return how many signals of a batch a layer is given at once: all, but where the processor's cache is too small.
+
+    The steps of an ARMA layer go over its states again and again. Masks are drawn for a whole batch, on all devices.
+    """
+    if not isinstance(conv, ARMAConv) or conv.num_layers == 1 or x.device.type != "cpu" or x.dim() != 3:
+        return x.shape[0]
+    masked = conv.training and (isinstance(conv.dropout, Tensor) or conv.dropout > 0)
+    if masked or torch._C._are_functorch_transforms_active():
+        return x.shape[0]
+    bytes_of_state = x.shape[1] * conv.num_stacks * conv.out_channels * x.element_size()
+    return max(1, CACHE // bytes_of_state)
 
 
 def _operator(
@@ -250,10 +296,6 @@ class SignalTask:
         levels = net.levels(dataset.edge_index, dataset.num_nodes, dataset.edge_weight, table=table, dtype=dtype)
         self.levels = _moved(levels, self.device)
         x, self.node_scale, self.signal_scale = _scales(dataset, features, dtype)
-        place = self.levels.place
-        if place is not None:  # the order of the tree, once and for all; fakes are zero
-            x = F.pad(x, (0, 1))[:, place.cpu()]
-            self.node_scale = F.pad(self.node_scale, (0, 1))[place.cpu()]
         self.x, self.y = x.to(self.device), dataset.y.to(self.device)
         self.node_scale, self.signal_scale = self.node_scale.to(self.device), self.signal_scale.to(self.device)
         self.scaled = features == "table"
@@ -326,7 +368,6 @@ def _scales(dataset: SignalsDataset, features: str, dtype: torch.dtype) -> tuple
 def _moved(levels: Levels, device: torch.device) -> Levels:
     return Levels(
         tuple(None if op is None else op.to(device) for op in levels.ops),
-        tuple(None if real is None else real.to(device) for real in levels.real),
-        None if levels.place is None else levels.place.to(device),
+        tuple(None if pooling is None else pooling.to(device) for pooling in levels.poolings),
         None if levels.table is None else levels.table.to(device),
     )

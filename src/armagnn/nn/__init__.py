@@ -1,4 +1,6 @@
-"""Trainable layers, one file each."""
+"""Trainable layers, one file each; and `ReservoirARMA`, which is not trained."""
+
+from typing import TYPE_CHECKING, Any
 
 from armagnn.nn.arma import ARMAConv
 from armagnn.nn.cayley import CayleyConv
@@ -8,4 +10,25 @@ from armagnn.nn.graclus_pool import GraclusPool
 from armagnn.nn.make import make_conv
 from armagnn.nn.pool import AvgPool, SumPool
 
-__all__ = ["ARMAConv", "AvgPool", "CayleyConv", "ChebConv", "GCNConv", "GraclusPool", "SumPool", "make_conv"]
+if TYPE_CHECKING:
+    from armagnn.nn.reservoir import ReservoirARMA
+
+__all__ = [
+    "ARMAConv",
+    "AvgPool",
+    "CayleyConv",
+    "ChebConv",
+    "GCNConv",
+    "GraclusPool",
+    "ReservoirARMA",
+    "SumPool",
+    "make_conv",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ReservoirARMA":  # scikit-learn takes a second to import
+        from armagnn.nn.reservoir import ReservoirARMA
+
+        return ReservoirARMA
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

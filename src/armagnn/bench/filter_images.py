@@ -31,7 +31,7 @@ class FilterData:
 
     Attributes:
         edge_index: the grid of pixels, each joined with its neighbours left, right, above and below.
-        x: by split, the images, shape (B, N, 1), grey values in [0, 1].
+        x: by split, the images, shape (B, N, 1), grey values in [-1/2, 1/2].
         y: by split, their filtered versions, shape (5, B, N, 1), in the order of `RESPONSES`.
     """
 
@@ -57,7 +57,7 @@ def pixel_grid(side: int) -> Tensor:
 
 
 def photographs(side: int = SIDE) -> Tensor:
-    """Square pieces of the two photographs that scikit-learn ships, in turn, shape (B, N, 1), in [0, 1].
+    """Square pieces of the two photographs that scikit-learn ships, in turn, shape (B, N, 1), in [-1/2, 1/2].
 
     Every 4 by 4 pixels become one, and the colours their mean, which leaves 106 by 160 pixels of each.
     """
@@ -65,7 +65,7 @@ def photographs(side: int = SIDE) -> Tensor:
 
     pieces = []
     for image in load_sample_images().images:
-        grey = torch.from_numpy(image.copy()).double().mean(2) / 255
+        grey = torch.from_numpy(image.copy()).double().mean(2) / 255 - 0.5
         small = torch.nn.functional.avg_pool2d(grey[None, None], 4)[0, 0]
         rows, columns = (length // side for length in small.shape)
         cut = small[: rows * side, : columns * side].view(rows, side, columns, side)

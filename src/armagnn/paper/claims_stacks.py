@@ -22,7 +22,7 @@ from armagnn.spectral import spectrum, stack_outputs
 from armagnn.spectral.plot import new_figure
 from armagnn.training.trials import Setting, Trials
 
-SKIP_RATES: Final = (0.0, 0.25, 0.5, 0.75, 0.9)
+SKIP_RATES: Final = (0.0, 0.5, 0.75)
 DECAYS: Final = (0.0, 5e-4)
 BANDS: Final = 20
 EPOCHS: Final = 400

@@ -148,7 +148,7 @@ def draw_learned(mu: Tensor, responses: Sequence[StackResponse], title: str) -> 
             place.set_ylim(*_limits(each.bands[1], gain))
             place.set_title(each.title, fontsize=10)
             place.set_xlabel("λ = 1 − μ", fontsize=9)
-    axes[0, 0].legend(fontsize=7)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=9)
     figure.suptitle(title, fontsize=11)
     return figure
 

@@ -176,6 +176,7 @@ def draw_figure2(data: Figure2) -> Any:
         below.set_title(f"({'def'[column]}) components of X and X̄", fontsize=10)
         below.set_xlabel("λ = 1 − μ")
         below.legend(fontsize=8, loc="lower left")
+    axes[1, 1].sharey(axes[1, 0])
     axes[0, 0].set_ylabel("empirical response h̃ (Eq. 20)")
     axes[1, 0].set_ylabel("|component|, r.m.s. in bands")
     return figure

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from armagnn.cli.convergence import convergence
 from armagnn.cli.tables import Device, Engine, Plan, StorePath, Workers, do_trials
 from armagnn.errors import ParameterError
 from armagnn.paper import node_classification as node
@@ -20,6 +21,7 @@ from armagnn.training.atomic import write_atomic
 from armagnn.training.store import DEFAULT_STORE, Store
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Make a table of the paper again.")
+app.command()(convergence)
 
 Dataset = Annotated[list[str] | None, typer.Option("--dataset", help="cora, citeseer, pubmed, ppi; may be repeated.")]
 Method = Annotated[list[str] | None, typer.Option("--method", help="arma, gcn, ...; may be repeated.")]

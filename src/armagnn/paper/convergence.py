@@ -87,10 +87,15 @@ def chain(hops: int, counts: tuple[int, int, int] = (4, 4, 12)) -> Problem:
     )  # fmt: skip
 
 
-def problem(name: str) -> Problem:
-    """The task of a name: a citation network, or chains."""
+def check_name(name: str) -> None:
+    """Refuse a dataset that is not compared."""
     if name not in DATASETS:
         raise UnknownNameError("dataset", name, DATASETS)
+
+
+def problem(name: str) -> Problem:
+    """The task of a name: a citation network, or chains."""
+    check_name(name)
     if name.startswith("chain-"):
         return chain(int(name.removeprefix("chain-")))
     data = load(name)
@@ -187,8 +192,12 @@ def plain_steps(net: Net, task: Problem) -> list[int]:
 
 def run(path: Path, datasets: Iterable[str] = DATASETS, seeds: int = 10) -> Iterator[str]:
     """Train what is missing from a table, and add it row by row; yield a line for every training."""
+    datasets = list(datasets)
+    for name in datasets:
+        check_name(name)
     done = _done(path)
     if not path.exists():
+        path.parent.mkdir(exist_ok=True)
         path.write_text(",".join(COLUMNS) + "\n")
     for name in datasets:
         task = problem(name)

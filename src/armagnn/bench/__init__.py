@@ -1,7 +1,18 @@
 """Comparisons with peers, measured side by side in one run."""
 
+from armagnn.bench.batches import compare_batches
 from armagnn.bench.layers import compare_layers
 from armagnn.bench.products import compare_products
 from armagnn.bench.report import Row, machine, table, write
+from armagnn.bench.signals import compare_signals
 
-__all__ = ["Row", "compare_layers", "compare_products", "machine", "table", "write"]
+__all__ = [
+    "Row",
+    "compare_batches",
+    "compare_layers",
+    "compare_products",
+    "compare_signals",
+    "machine",
+    "table",
+    "write",
+]

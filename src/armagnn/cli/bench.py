@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -19,12 +19,14 @@ class What(StrEnum):
 
     CPU = "cpu"
     GPU = "gpu"
+    BATCHES = "batches"
+    SIGNALS = "signals"
     FILTER_LEARNING = "filter-learning"
 
 
 def bench(
     what: Annotated[
-        What, typer.Argument(help="The speed on a CPU or a GPU, or the task of learning filters.")
+        What, typer.Argument(help="The speed on a CPU (of all, of batches, of signals) or a GPU; or learning filters.")
     ] = What.CPU,
     out: Annotated[
         Path | None, typer.Option(help="Also write the numbers to this file: JSON, of filter-learning CSV.")
@@ -36,6 +38,8 @@ def bench(
 ) -> None:
     """Compare with PyTorch Geometric's ARMAConv in one run and print the ratios; or compare layers as learners.
 
+    `batches` is a training step on 64 molecules with PyG's loader beside it, `signals` one of the network for MNIST;
+    both are parts of `cpu`.
     `filter-learning` trains ARMA, Chebyshev, GCN, Cayley and polynomial layers with one budget of parameters to filter
     images like a low-pass, high-pass, band-pass, band-rejection and comb filter.
     """
@@ -59,7 +63,16 @@ def bench(
 
         source = compare_gpu(runs=20 * rounds)
     else:
-        source = (row for rows in (room.compare_layers(rounds), room.compare_products(rounds=rounds)) for row in rows)
+        parts: dict[What, Callable[[], Iterable[room.Row]]] = {
+            What.BATCHES: lambda: room.compare_batches(rounds=rounds),
+            What.SIGNALS: lambda: room.compare_signals(min(rounds, 2)),  # PyG takes many seconds for a step
+        }
+        speed: list[Callable[[], Iterable[room.Row]]] = [
+            lambda: room.compare_layers(rounds),
+            lambda: room.compare_products(rounds=rounds),
+            *parts.values(),
+        ]
+        source = (row for part in ([parts[what]] if what in parts else speed) for row in part())
     rows: list[room.Row] = []
     for row in source:
         rows.append(row)

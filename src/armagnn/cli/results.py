@@ -12,6 +12,7 @@ from rich.table import Table
 
 from armagnn.cli.trials_progress import mean_std
 from armagnn.errors import DataError
+from armagnn.paper.graph_signal import is_current_signal
 from armagnn.paper.graph_tables import is_current_graph
 from armagnn.paper.node_classification import is_current
 from armagnn.paper.page import results_page, with_overview
@@ -108,7 +109,8 @@ def page(
 def _shown(records: list[Record], console: Console) -> list[Record]:
     """The trials that belong to tables: not those of a search, nor those with settings that a later one replaced."""
     tables = [record for record in records if not record.table.endswith("-search")]
-    current = [record for record in tables if is_current(record) and is_current_graph(record)]
+    rules = (is_current, is_current_signal, is_current_graph)
+    current = [record for record in tables if all(rule(record) for rule in rules)]
     if len(current) < len(tables):
         _say(console, f"{len(tables) - len(current)} trials with other settings than the table has now are left out")
     return current

@@ -9,6 +9,7 @@ from typing import Final
 
 from armagnn.errors import DataError
 from armagnn.paper.page_graphs import graph_sections
+from armagnn.paper.page_signals import signal_section
 from armagnn.paper.published import ACCURACY, DATASETS, METHODS
 from armagnn.paper.summaries import LABELS, Cell, Summary, comparison, devices_of, markdown, read_cells
 
@@ -82,7 +83,7 @@ def results_page(folder: Path) -> str:
     """The whole page, from the CSV files of a folder."""
     section = node_classification(folder / "node-classification.csv")
     finals = finals_held(folder / "search" / "node-classification.csv")
-    return "\n\n".join([f"{INTRODUCTION}\n{finals}", section, *graph_sections(folder)]) + "\n"
+    return "\n\n".join([f"{INTRODUCTION}\n{finals}", section, *signal_section(folder), *graph_sections(folder)]) + "\n"
 
 
 INTRODUCTION: Final = """# Results

@@ -14,7 +14,7 @@ import torch
 from armagnn.data import NodeDataset, load
 from armagnn.errors import ParameterError
 from armagnn.paper.node_classification import NodeConfig, check_cell, paper_config
-from armagnn.paper.page import LABELS
+from armagnn.paper.summaries import LABELS
 from armagnn.tasks import UNBATCHED, NodeTask
 from armagnn.training.config import torch_device
 from armagnn.training.trials import Outcome, Trials

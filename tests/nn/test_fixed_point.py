@@ -14,8 +14,8 @@ from torch.nn import functional as F
 from armagnn import CSR, GraphOperator, kernels
 from armagnn.errors import ConvergenceError, ConvergenceWarning, GraphError, ParameterError, ShapeError
 from armagnn.kernels.random import draw_seed
-from armagnn.nn import ARMAConv, contraction
-from armagnn.nn.contraction import NonExpansive, bounded, operator_norm
+from armagnn.nn import ARMAConv, NonExpansive, contraction
+from armagnn.nn.contraction import bounded, operator_norm
 from armagnn.solvers import FixedPoint
 from oracles import Graph, assert_near, numbers, random_graph
 from strategies import graphs, undirected

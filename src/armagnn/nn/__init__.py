@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from armagnn.nn.arma import ARMAConv
 from armagnn.nn.cayley import CayleyConv
 from armagnn.nn.chebyshev import ChebConv
+from armagnn.nn.contraction import NonExpansive
 from armagnn.nn.gcn import GCNConv
 from armagnn.nn.graclus_pool import GraclusPool
 from armagnn.nn.make import make_conv
@@ -20,6 +21,7 @@ __all__ = [
     "ChebConv",
     "GCNConv",
     "GraclusPool",
+    "NonExpansive",
     "ReservoirARMA",
     "SumPool",
     "make_conv",

@@ -104,7 +104,7 @@ def problem(name: str) -> Problem:
 
 def methods(name: str) -> dict[tuple[str, str], dict[str, Any]]:
     """What is compared on a dataset: (method, protocol), and the arguments of `ARMAConv`."""
-    bounds = (0.9, 0.99, 0.999) if name.startswith("chain-") else (0.9, 0.99)
+    bounds = (0.9, 0.99, 0.999) if name.startswith("chain-") else (0.9,)
     fixed = {("arma", f"T={steps}"): {"num_layers": steps} for steps in (10, 100)}
     convergent = {
         ("convergent", f"c={bound}"): {"fixed_point": FixedPoint(tol=1e-4, max_iter=5000, contraction=bound)}

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import itertools
+import runpy
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -228,3 +231,16 @@ def test_other_bad_input() -> None:
         cached.sequence([x, x], [index, index.flip(0)])
     cached.sequence([x, x], index)
     cached.sequence([x, x], [op, op])
+
+
+# -------------------------------------------------------------------------------------------------------------- example
+
+
+def test_the_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    script = Path(__file__).parents[2] / "examples" / "changing_network.py"
+    monkeypatch.setattr(sys, "argv", [str(script), "--epochs", "1", "--seeds", "1", "--instants", "8"])
+    runpy.run_path(str(script), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:20].strip() for line in lines[1:]] == [
+        "persistence", "straight line", "ARMA without memory", "ARMA over time",
+    ]  # fmt: skip

@@ -50,22 +50,25 @@ def test_each_fold_chooses_by_accuracy_then_loss() -> None:
     records = [
         record(0, 0, 1, 90, 1.0), record(0, 0, 2, 80, 1.0),  # 85
         record(0, 1, 1, 86, 5.0), record(0, 1, 2, 86, 5.0),  # 86: the best
-        record(1, 0, 1, 90, 2.0), record(1, 1, 1, 90, 1.0), record(1, 2, 1, 90, 1.5),  # equal: the lowest loss
+        record(0, 2, 1, 70, 0.1), record(0, 2, 2, 70, 0.1),
+        *(record(1, 0, seed, 90, 2.0) for seed in (1, 2)), *(record(1, 1, seed, 90, 1.5) for seed in (1, 2)),
+        *(record(1, 2, seed, 90, 1.0) for seed in (1, 2)),  # equal: the lowest loss
+        record(2, 0, 1, 99, 0.1), record(2, 0, 2, 99, 0.1), record(2, 1, 1, 99, 0.1),  # not complete: no choice
     ]  # fmt: skip
-    chosen = search.choose_graphs(records)
+    chosen = search.choose_graphs(records, 3, 2)
     space = search.graph_space("mutag", "arma", 3)
     assert sorted(chosen) == ["mutag/arma/0", "mutag/arma/1"]
-    assert [chosen[f"mutag/arma/{fold}"]["lr"] for fold in (0, 1)] == [space[1].lr, space[1].lr]
+    assert [chosen[f"mutag/arma/{fold}"]["lr"] for fold in (0, 1)] == [space[1].lr, space[2].lr]
     rows = list(csv.DictReader(search.graph_scores_csv(records).splitlines()))
-    assert len(rows) == 7
-    assert {row["fold"] for row in rows} == {"0", "1"}
+    assert len(rows) == 15
+    assert {row["fold"] for row in rows} == {"0", "1", "2"}
 
 
 def test_a_property_chooses_from_short_trainings_and_trains_long() -> None:
     (trial,) = search.search_trials("qm9/mu", "arma", 1, 1, 1)
     assert (trial.config.epochs, trial.fold) == (30, 0)
     metrics = {"val_loss": 0.4, "val_mse": 0.4}
-    found = search.choose_graphs([Record("t", "qm9/mu", "arma", "tuned", 0, 0, 1, vars(trial.config), metrics)])
+    found = search.choose_graphs([Record("t", "qm9/mu", "arma", "tuned", 0, 0, 1, vars(trial.config), metrics)], 1, 1)
     assert {place: config["epochs"] for place, config in found.items()} == {"qm9/mu/arma/0": 1000}
 
 

@@ -162,3 +162,12 @@ def test_bands_refuse_what_does_not_fit() -> None:
         band_response(torch.zeros(3), torch.eye(3), x, x, bands=0)
     with pytest.raises(ShapeError, match="mu has shape"):
         band_response(torch.zeros(2), torch.eye(3), x, x)
+
+
+def test_features_that_cancel_are_silence_not_rounding() -> None:
+    generator = torch.Generator().manual_seed(0)
+    U = torch.linalg.qr(torch.randn(30, 30, dtype=torch.float64, generator=generator)).Q
+    x = torch.randn(30, 5, dtype=torch.float64, generator=generator)
+    x -= x.mean(-1, keepdim=True)  # the mean of the features is nothing but rounding
+    assert empirical_response(U, x, 2 * x).isnan().all()
+    assert band_response(torch.linspace(-1, 1, 30, dtype=torch.float64), U, x, 2 * x, bands=4)[1].isnan().all()

@@ -2,44 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 
 from armagnn.data import folds, load_graphs
-from armagnn.tasks import GraphNet, GraphTask
-from armagnn.training import Setting, Trials
+from armagnn.tasks import UNBATCHED, GraphNet, GraphTask
+from armagnn.training import Outcome, Setting, Trials
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
-SETTINGS = [Setting(seed, lr=1e-3, l2=1e-4, rates=(0.2, 0.3)) for seed in range(3)]
-OPTIONS = {"arma": {"num_stacks": 2, "num_layers": 2}, "gcn": {"num_layers": 2}, "chebyshev": {"order": 3},
-           "cayley": {"order": 1, "jacobi": 3}, "mlp": {}}  # fmt: skip
+SETTINGS = [Setting(seed, lr=lr, l2=1e-4, rates=(0.2, 0.3)) for seed, lr in enumerate((1e-3, 3e-2, 1e-2))]
+OPTIONS: dict[str, dict[str, Any]] = {
+    "arma": {"num_stacks": 2, "num_layers": 2}, "gcn": {"num_layers": 2}, "chebyshev": {"order": 3},
+    "cayley": {"order": 1, "jacobi": 3}, "mlp": {}, "gat": {}, "sage": {}, "gin": {},
+}  # fmt: skip
 
 
-def run(method: str, device: str) -> list[float]:
+def run(method: str, device: str) -> list[Outcome]:
     mutag = load_graphs("mutag")
 
     def build() -> GraphNet:
-        return GraphNet(method, 9, 2, hidden=8, options=OPTIONS[method])  # type: ignore[arg-type]
+        return GraphNet(method, 9, 2, hidden=8, options=OPTIONS[method])
 
     task = GraphTask(mutag, build(), folds(mutag)[0], batch_size=32, device=device, dtype=torch.float64)
+    batched = method not in UNBATCHED
     trials = Trials(
-        build, task, SETTINGS, epochs=12, patience=99, stop_on="loss", beside=("last",), device=device,
-        dtype=torch.float64,
+        build, task, SETTINGS if batched else SETTINGS[:1], epochs=30, patience=6, stop_on="loss",
+        beside=("accuracy", "last", "first"), device=device, dtype=torch.float64, batched=batched,
     )  # fmt: skip
-    outcomes = sorted(trials.run(), key=lambda outcome: outcome.setting.seed)
-    return [value for outcome in outcomes for value in outcome.history["train_loss"] + outcome.history["val_loss"]]
+    return sorted(trials.run(), key=lambda outcome: outcome.setting.seed)
 
 
 @pytest.mark.parametrize("method", OPTIONS)
 def test_a_recorded_training_is_the_one_on_the_processor(method: str) -> None:
-    assert run(method, "cuda") == pytest.approx(run(method, "cpu"), abs=1e-8)
+    for there, here in zip(run(method, "cuda"), run(method, "cpu"), strict=True):
+        assert (there.setting, there.best_epoch, there.epochs) == (here.setting, here.best_epoch, here.epochs)
+        for name in ("train_loss", "val_loss"):
+            assert there.history[name] == pytest.approx(here.history[name], abs=1e-7)
+        assert there.test == pytest.approx(here.test, abs=1e-7)
+        assert there.beside["last"] == pytest.approx(here.beside["last"], abs=1e-7)
+        assert there.beside.keys() == here.beside.keys()
+        for name, value in there.state.items():
+            torch.testing.assert_close(value, here.state[name], rtol=1e-6, atol=1e-6)
 
 
-def test_a_step_is_recorded_and_batches_are_built_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_step_and_validation_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     from armagnn.training import trials as module
 
-    recorded = []
-    original = module.capture
-    monkeypatch.setattr(module, "capture", lambda work, warmup: recorded.append(work) or original(work, warmup=warmup))
+    recorded, original = [], module.capture
+
+    def watched(work: Callable[[], object], warmup: int) -> Callable[[], None]:
+        replay = original(work, warmup=warmup)
+        recorded.append(getattr(work, "__name__", ""))  # only if it went well
+        return replay
+
+    monkeypatch.setattr(module, "capture", watched)
     run("arma", "cuda")
-    assert len(recorded) >= 2  # the step, and the validation
+    assert {"_one_step", "_judge"} <= set(recorded)

@@ -149,7 +149,7 @@ def _search(
     if min(settings, seeds) < 1:
         raise ParameterError("settings and seeds must both be at least 1.")
     for cell in cells:
-        graphs.check_graph_cell(*cell)
+        graphs.check_graph_cell(*cell, CLASSIFICATION if table == search.SEARCH_TABLES[False] else REGRESSION)
     trials = [trial for cell in cells for trial in search.search_trials(*cell, settings, seeds, folds)]
     do_trials(trials, table, store, device, workers, engine, plan=plan)
     if plan or not (out or scores):
@@ -157,7 +157,7 @@ def _search(
     with Store(store) as opened:
         records = opened.select(table=table)
     if out is not None:
-        write_atomic(out, (json.dumps(search.choose_graphs(records), indent=2) + "\n").encode())
+        write_atomic(out, (json.dumps(search.choose_graphs(records, settings, seeds), indent=2) + "\n").encode())
     if scores is not None:
         write_atomic(scores, search.graph_scores_csv(records).encode())
 
@@ -176,7 +176,7 @@ def _trials(
         raise ParameterError(f"runs is {runs}; it must be at least 1.")
     for data in datasets:
         for name in methods or all_methods:
-            graphs.check_graph_cell(data, name)
+            graphs.check_graph_cell(data, name, CLASSIFICATION if all_methods is CLASSIFIERS else REGRESSION)
     trials, untuned = [], []
     for data in dict.fromkeys(datasets):
         for name in dict.fromkeys(methods or all_methods):

@@ -41,7 +41,7 @@ class ARMAFilter(Filter):
     as |a| < 1; a complex pair may have any size.
 
     Label propagation, :math:`(1 - \alpha)(I - \alpha M)^{-1} Y`, is ``ARMAFilter([alpha], [1 - alpha])``. Personalised
-    PageRank with damping alpha is the same filter between the square roots of the degrees d,
+    PageRank with damping alpha is the same filter between the square roots of the degrees d (1 where there is no edge),
     :math:`\pi = D^{1/2} h(M) D^{-1/2} v`: ``d**0.5 * f.filter(op, v / d**0.5)``.
 
     Args:

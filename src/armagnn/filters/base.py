@@ -162,6 +162,9 @@ class Filter(ABC):
 
         return combine((1.0, self), (1.0, other)) if isinstance(other, Filter) else NotImplemented
 
+    def __radd__(self, other: object) -> Filter:
+        return self if isinstance(other, int) and other == 0 else NotImplemented  # sum([f, g]) begins with 0
+
     def __sub__(self, other: Filter) -> Filter:
         from armagnn.filters.combination import combine
 
@@ -191,6 +194,8 @@ class BoundFilter:
 
     def __init__(self, filter: Filter, op: GraphOperator, method: str = "exact", **options: Any) -> None:
         filter.check_operator(op)
+        if method not in filter.methods:
+            raise UnknownNameError(f"method of {type(filter).__name__}", method, filter.methods)
         self.filter, self.op, self.method, self.options = filter, op, method, options
 
     @property
@@ -212,7 +217,7 @@ def coefficients(name: str, values: Any, *, allow_complex: bool = False) -> Tens
     """Return a checked vector of at least one finite number: a tensor as it is, anything else in float64."""
     try:
         tensor = values if isinstance(values, Tensor) else torch.from_numpy(np.atleast_1d(np.asarray(values)))
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise DTypeError(f"{name} must be a list of numbers or a tensor: {error}.") from error
     if not (tensor.is_floating_point() or tensor.is_complex()):
         tensor = tensor.double()

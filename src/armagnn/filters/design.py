@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -56,10 +56,15 @@ def design(target: object, order: int, stable: bool = False) -> tuple[Tensor, Te
         raise ParameterError(
             f"order {order} has {2 * order} coefficients, but there are {len(wanted.mu)} samples only."
         )
-    a, b = _best(wanted, order, stable)
+    # the fit stops by absolute measures, so it sees a target of size one
+    size = float(wanted.value.abs().max()) or 1.0
+    scaled = replace(wanted, value=wanted.value / size)
+    a, b = _best(scaled, order, stable)
+    b = size * b
     report = _report(wanted, a, b)
     if stable:
-        free = _report(wanted, *_best(wanted, order, False))
+        free_a, free_b = _best(scaled, order, False)
+        free = _report(wanted, free_a, size * free_b)
         report = Report(report.rms, report.largest, report.sharpness, free)
     if not a.imag.any():
         a, b = a.real, b.real

@@ -18,6 +18,8 @@ Array = npt.NDArray[Any]
 CLOSE = 1e-4
 """Relative distance below which two poles are one: then their residues would be huge and cancel each other."""
 
+REPEATED = "the rational form has a repeated pole{}: it is no sum of first-order terms (Eq. 13). Move the poles apart."
+
 
 def to_parallel(p: Tensor, q: Tensor, variable: Variable) -> tuple[Tensor, Tensor]:
     """Return a and b of Eq. 13 for the coefficients of Eq. 6 (q without its leading 1)."""
@@ -41,17 +43,21 @@ def to_parallel(p: Tensor, q: Tensor, variable: Variable) -> tuple[Tensor, Tenso
     a = 1 / poly.polyroots(bottom) if len(bottom) > 1 else np.empty(0)
     a = _conjugate(a)
     for k in range(len(a)):
-        near = np.abs(a - a[k]) < CLOSE * max(1.0, abs(a[k]))
+        near = np.abs(a - a[k]) < CLOSE * np.maximum(np.abs(a), abs(a[k]))
         if near.sum() > 1:
-            raise ParameterError(
-                f"the rational form has a repeated pole at mu = {1 / a[k]:.4g}: it is no sum of first-order terms "
-                "(Eq. 13). Move the poles apart."
-            )
+            raise ParameterError(REPEATED.format(f" at mu = {1 / a[k]:.4g}"))
     # at its pole, b_k is what is left of the fraction without the factor (1 - a_k mu)
     others = [np.prod(1 - np.delete(a, k) / a[k]) for k in range(len(a))]
     b = np.array([poly.polyval(1 / a[k], top) / others[k] for k in range(len(a))]) if len(top) else np.zeros(len(a))
     if constant or not len(a):
         a, b = np.append(a, 0.0), np.append(b, constant)
+    # roots of high multiplicity come out scattered: what they give is then not the fraction
+    mu = np.cos(np.linspace(0.0, np.pi, 64))
+    truth = (poly.polyval(mu, top) if len(top) else 0.0) / poly.polyval(mu, bottom) + constant
+    split = (b / (1 - a * mu[:, None])).sum(1)
+    fine = np.isfinite(truth) & np.isfinite(split)
+    if np.abs(split - truth)[fine].max(initial=0.0) > 1e-8 * max(1e-300, np.abs(truth)[fine].max(initial=0.0)):
+        raise ParameterError(REPEATED.format(", or several that are almost one"))
     if not np.iscomplexobj(a) or not a.imag.any():
         a, b = a.real, b.real
     else:
@@ -62,7 +68,7 @@ def to_parallel(p: Tensor, q: Tensor, variable: Variable) -> tuple[Tensor, Tenso
 def from_parallel(a: Tensor, b: Tensor, variable: Variable) -> tuple[Tensor, Tensor]:
     """Return p (K) and q (K) of Eq. 6."""
     poles, residues = (v.detach().cpu().to(torch.complex128).numpy() for v in (a, b))
-    lone = [k for k in range(len(poles)) if poles[k].imag and not _has_twin(poles, residues, k)]
+    lone = _without_twins(poles, residues)
     if lone:  # its real part is half of a pair
         poles = np.concatenate([poles, poles[lone].conj()])
         residues = np.concatenate([np.where(np.isin(np.arange(len(residues)), lone), residues / 2, residues),
@@ -104,5 +110,15 @@ def _conjugate(a: Array) -> Array:
     return np.concatenate([real, np.stack([upper, upper.conj()], 1).ravel()])
 
 
-def _has_twin(a: Array, b: Array, k: int) -> bool:
-    return bool(((a == a[k].conj()) & (b == b[k].conj())).any())
+def _without_twins(a: Array, b: Array) -> list[int]:
+    """Return the complex terms whose conjugate is not among the others; each is the twin of one at most."""
+    left = [k for k in range(len(a)) if a[k].imag]
+    lone = []
+    while left:
+        k = left.pop(0)
+        twin = next((j for j in left if a[j] == a[k].conj() and b[j] == b[k].conj()), None)
+        if twin is None:
+            lone.append(k)
+        else:
+            left.remove(twin)
+    return lone

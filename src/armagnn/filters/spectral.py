@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
+from armagnn.errors import ParameterError
 from armagnn.filters.base import Filter
 from armagnn.filters.targets import resolve, vectorized
 from armagnn.operators import GraphOperator
@@ -36,6 +38,13 @@ class SpectralFilter(Filter):
 
     def _response(self, mu: Tensor) -> Tensor:
         return self._function(mu)
+
+    def _on_spectrum(self, op: GraphOperator, eigenvalues: Tensor) -> Tensor:
+        response = super()._on_spectrum(op, eigenvalues)
+        if not bool(torch.isfinite(response.detach()).all()):
+            bad = float(eigenvalues[~torch.isfinite(response.detach())][0])
+            raise ParameterError(f"the response is not finite at the eigenvalue {bad:.4g} of this graph.")
+        return response
 
     def _apply(self, op: GraphOperator, x: Tensor, method: str, **options: Any) -> Tensor:
         return self._eigen(op, x, **options)

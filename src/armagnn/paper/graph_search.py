@@ -103,14 +103,23 @@ def search_trials(dataset: str, method: str, count: int, seeds: int, folds: int)
     ]
 
 
-def choose_graphs(records: Iterable[Record]) -> dict[str, dict[str, object]]:
-    """The chosen configuration of every cell and fold, as `graph_config` reads them."""
+def choose_graphs(records: Iterable[Record], count: int, seeds: int) -> dict[str, dict[str, object]]:
+    """The chosen configuration of every cell and fold, as `graph_config` reads them.
+
+    Only a fold whose search is complete chooses, and only among the settings that are tried now.
+    """
     cells: dict[tuple[str, str, int], dict[str, list[Record]]] = {}
     for record in sorted(records, key=lambda record: record.run):
         settings = cells.setdefault((record.dataset, record.method, record.fold), {})
         settings.setdefault(json.dumps(record.config, sort_keys=True), []).append(record)
     chosen = {}
     for (dataset, method, fold), settings in sorted(cells.items()):
+        tried = {
+            json.dumps(asdict(trial.config), sort_keys=True) for trial in search_trials(dataset, method, count, 1, 1)
+        }
+        settings = {text: done for text, done in settings.items() if text in tried and len(done) >= seeds}
+        if len(settings) < len(tried):
+            continue
         best = max(settings, key=lambda setting: _score(settings[setting]))  # first of equals
         config = GraphConfig(**json.loads(best))
         if dataset in REGRESSION:

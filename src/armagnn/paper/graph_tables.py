@@ -203,10 +203,10 @@ def _tuned(dataset: str, method: str, fold: int, chosen: Path | None) -> GraphCo
     return config
 
 
-def check_graph_cell(dataset: str, method: str) -> None:
-    """Refuse a dataset or a method that the tables do not have."""
-    if dataset not in CLASSIFICATION + REGRESSION:
-        raise UnknownNameError("dataset of Tables 3 and 4", dataset, CLASSIFICATION + REGRESSION)
+def check_graph_cell(dataset: str, method: str, datasets: Sequence[str] = CLASSIFICATION + REGRESSION) -> None:
+    """Refuse a dataset or a method that the tables (or one of them, with these datasets) do not have."""
+    if dataset not in datasets:
+        raise UnknownNameError("dataset of this table", dataset, datasets)
     methods = CLASSIFIERS if dataset in CLASSIFICATION else REGRESSORS
     if method not in methods:
         raise UnknownNameError("method", method, methods)

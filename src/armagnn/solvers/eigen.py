@@ -80,7 +80,9 @@ def extremal(
     if which not in ENDS:
         raise UnknownNameError("end of the spectrum", which, ENDS)
     top = {"both": k - k // 2, "largest": k, "smallest": 0}[which]
-    if n <= 512 or 4 * k >= n or op.nnz == 0:  # Lanczos needs room between k and the size
+    if op.nnz == 0:  # all eigenvalues are 0, and any vectors will do
+        return torch.zeros(k, dtype=torch.float64, device=op.device), torch.eye(n, k, dtype=torch.float64).to(op.device)
+    if n <= 512 or 4 * k >= n:  # Lanczos needs room between k and the size
         values, vectors = eigh(op, max_nodes=n)
         chosen = torch.cat([torch.arange(k - top), torch.arange(n - top, n)]).to(values.device)
         return values[chosen], vectors[:, chosen]

@@ -60,7 +60,8 @@ def empirical_response(U: Tensor, x: Tensor | CSR, y: Tensor, *, silent: float =
     _check(U, x, "x")
     _check(U, y, "y")
     before, after = components(U, x), components(U, y)
-    return torch.where(_heard(before, silent), after, torch.nan) / torch.where(_heard(before, silent), before, 1.0)
+    heard = _heard(before, silent, _energy(U, x))
+    return torch.where(heard, after, torch.nan) / torch.where(heard, before, 1.0)
 
 
 def empirical_gain(U: Tensor, x: Tensor | CSR, y: Tensor, *, silent: float = SILENT) -> Tensor:
@@ -77,7 +78,7 @@ def empirical_gain(U: Tensor, x: Tensor | CSR, y: Tensor, *, silent: float = SIL
     _check(U, x, "x")
     _check(U, y, "y")
     before, after = _energy(U, x), _energy(U, y)
-    heard = _heard(before, silent)
+    heard = _heard(before, silent, before)
     return torch.where(heard, after, torch.nan) / torch.where(heard, before, 1.0)
 
 
@@ -98,11 +99,12 @@ def band_response(mu: Tensor, U: Tensor, x: Tensor | CSR, y: Tensor, bands: int 
     if mu.shape != U.shape[:1]:
         raise ShapeError(f"mu has shape {tuple(mu.shape)}; for U of {tuple(U.shape)} it must be ({U.shape[0]},).")
     before, after = components(U, x), components(U, y)
-    before = before.expand_as(after) if before.dim() < after.dim() else before
+    size = _energy(U, x)
+    before, size = (part.expand_as(after) if part.dim() < after.dim() else part for part in (before, size))
     band = ((mu + 1.0) / 2.0 * bands).long().clamp(0, bands - 1)
     empty = before.new_zeros(*before.shape[:-1], bands)
     energy, shared = (empty.index_add(-1, band, before * other) for other in (before, after))
-    floor = (SILENT * before.norm(dim=-1, keepdim=True)).square()
+    floor = (SILENT * size.norm(dim=-1, keepdim=True)).square()
     middles = (torch.arange(bands, dtype=mu.dtype, device=mu.device) + 0.5) * 2.0 / bands - 1.0
     return middles, torch.where(energy > floor, shared / energy.clamp_min(torch.finfo(energy.dtype).tiny), torch.nan)
 
@@ -114,8 +116,9 @@ def _energy(U: Tensor, x: Tensor | CSR) -> Tensor:
     return size
 
 
-def _heard(component: Tensor, silent: float) -> Tensor:
-    heard: Tensor = component.abs() > silent * component.norm(dim=-1, keepdim=True)
+def _heard(component: Tensor, silent: float, size: Tensor) -> Tensor:
+    """Return where a component is more than rounding, beside the size of the signal: means of features may cancel."""
+    heard: Tensor = component.abs() > silent * size.norm(dim=-1, keepdim=True)
     return heard
 
 

@@ -20,6 +20,7 @@ from armagnn.nn.pool import AvgPool
 from armagnn.nn.stack import Stack
 from armagnn.operators import GraphOperator
 from armagnn.operators.batches import GraphBatch, GraphBatches, batches_of
+from armagnn.tasks.node import UNBATCHED
 
 GRAPH_RATES: Final = ("hidden_dropout", "skip_dropout")
 """The drop rates of a `GraphNet`, which may differ from trial to trial."""
@@ -138,7 +139,7 @@ class GraphTask:
         features: of the nodes; by default those of the dataset.
         device: where to train.
         dtype: of the numbers.
-        padded: build batches of one size; by default on a GPU.
+        padded: build batches of one size; by default on a GPU, but not for PyG's methods.
 
     Example:
         >>> from armagnn.data import folds, load_graphs
@@ -168,7 +169,8 @@ class GraphTask:
                 raise ParameterError(f"The {name} part of the fold has no graph.")
         self.dataset, self.fold, self.batch_size, self.order = dataset, fold, batch_size, order
         self.device = torch.device(device)
-        self.padded = self.device.type != "cpu" if padded is None else padded
+        # PyG's layers see stored zeros as edges, and GIN adds them up: its padding would overflow
+        self.padded = self.device.type != "cpu" and net.method not in UNBATCHED if padded is None else padded
         self.features = node_features(dataset) if features is None else features
         self.scaler, self.target_scaler = fit_scalers(dataset, self.features, fold)
         self.x = self.scaler(self.features.x).to(self.device, dtype)

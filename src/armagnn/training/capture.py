@@ -32,7 +32,10 @@ def capture(step: Callable[[], object], warmup: int = 3) -> Callable[[], None]:
         for _ in range(warmup):
             step()
     torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=side):
-        step()
+    graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+    try:
+        with torch.cuda.graph(graph, stream=side):
+            step()
+    finally:  # torch stays on the side stream if recording fails
+        torch.cuda.set_stream(before)
     return graph.replay

@@ -28,8 +28,8 @@ class Saver:
         saved = checkpoint.load()
         # one of other software, or of another network, is no use: the trials begin anew
         if saved is not None and saved.get("versions") == current_versions():
-            state = saved["trials"]
-            if state["params"].keys() == trials.params.keys():
+            state, rules = saved["trials"], {keeper.rule for keeper in trials.keepers}
+            if state["params"].keys() == trials.params.keys() and state.get("keepers", {}).keys() == rules:
                 trials.restore(state, trials.settings)
 
     def run(self) -> Iterator[Outcome]:

@@ -12,6 +12,7 @@ replayed: no part of them waits for the processor.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -432,8 +433,10 @@ class _Recorder:
         """Return the work as one launch, or None if it waits for the processor in between."""
         try:
             return capture(work, warmup=0)
-        except RuntimeError:
+        except RuntimeError as error:
             torch.cuda.synchronize(self.device)
+            reason = str(error).partition("\n")[0]
+            warnings.warn(f"training is not recorded, and slower, because {reason}", RuntimeWarning, stacklevel=2)
             return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
@@ -47,10 +48,13 @@ class Job:
     covers: Mapping[str, str]
     measure: Callable[[int], list[Row]]
 
+    def has(self, row: Row) -> bool:
+        """Is this a row of the job?"""
+        return all(getattr(row, name) == value for name, value in self.covers.items())
+
     def done(self, rows: Iterable[Row], runs: int) -> bool:
         """Do these rows hold all runs of the job?"""
-        found = {row.run for row in rows if all(getattr(row, name) == value for name, value in self.covers.items())}
-        return set(range(runs)) <= found
+        return set(range(runs)) <= {row.run for row in rows if self.has(row)}
 
 
 def measure(jobs: Sequence[Job], path: Path, runs: int) -> Iterator[tuple[Job, list[Row]]]:
@@ -61,7 +65,8 @@ def measure(jobs: Sequence[Job], path: Path, runs: int) -> Iterator[tuple[Job, l
             continue
         new = job.measure(runs)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, to_csv([*rows, *new]).encode())
+        others = [row for row in rows if not job.has(row)]  # of fewer runs, those are in the new ones again
+        write_atomic(path, to_csv([*others, *new]).encode())
         yield job, new
 
 
@@ -101,8 +106,16 @@ def collect(rows: Iterable[Row], *columns: str) -> dict[tuple[str, ...], list[fl
 
 
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and sample deviation; of one value, 0."""
-    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
+    """Mean and sample deviation of what is finite; of one value the deviation is 0, of none both are NaN.
+
+    Example:
+        >>> mean_and_deviation([1.0, 3.0, math.nan]), mean_and_deviation([math.nan])
+        ((2.0, 1.4142135623730951), (nan, nan))
+    """
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite:
+        return math.nan, math.nan
+    return statistics.fmean(finite), statistics.stdev(finite) if len(finite) > 1 else 0.0
 
 
 def line_of(rows: Sequence[Row], metric: str, method: str, variable: str) -> tuple[list[str], list[float], list[float]]:

@@ -32,12 +32,14 @@ class FilterData:
     Attributes:
         edge_index: the grid of pixels, each joined with its neighbours left, right, above and below.
         x: by split, the images, shape (B, N, 1), grey values in [-1/2, 1/2].
-        y: by split, their filtered versions, shape (5, B, N, 1), in the order of `RESPONSES`.
+        y: by split, their filtered versions, shape (5, B, N, 1), in the order of `RESPONSES`, divided by `scale`.
+        scale: the deviation of the filtered training images, shape (5), so that all filters are learned alike.
     """
 
     edge_index: Tensor
     x: Mapping[str, Tensor]
     y: Mapping[str, Tensor]
+    scale: Tensor
 
 
 def pixel_grid(side: int) -> Tensor:
@@ -84,5 +86,6 @@ def filter_data(side: int = SIDE, counts: Mapping[str, int] = COUNTS) -> FilterD
         chosen = images[order[first : first + count]]
         first += count
         x[split] = chosen.float()
-        y[split] = torch.stack([SpectralFilter(h).filter(op, chosen) for h in RESPONSES.values()]).float()
-    return FilterData(edges, x, y)
+        y[split] = torch.stack([SpectralFilter(h).filter(op, chosen) for h in RESPONSES.values()])
+    scale = y["train"].flatten(1).std(1)
+    return FilterData(edges, x, {split: (own / scale.view(-1, 1, 1, 1)).float() for split, own in y.items()}, scale)

@@ -32,7 +32,7 @@ BUDGET: Final = 500
 RATES: Final = (0.003, 0.01, 0.03)
 SEEDS: Final = 5
 TUNING_SEED: Final = 1000
-EPOCHS: Final = 300
+EPOCHS: Final = 500
 OPTIONS: Final[Mapping[str, Mapping[str, int]]] = {
     "arma": {"num_stacks": 2, "num_layers": 4},
     "chebyshev": {"order": 5},
@@ -122,7 +122,7 @@ class FilterTask:
         return "train"
 
     def loss(self, predict: Callable[..., Tensor], batch: str, target: Tensor) -> Tensor:
-        """The mean squared error over pixels and images."""
+        """The mean squared error over pixels and images, in units of the target's variance."""
         wanted = self.data.y[batch].index_select(0, target.view(1)).squeeze(0)
         return (predict(self.data.x[batch], self.op) - wanted).square().mean()
 
@@ -132,7 +132,8 @@ class FilterTask:
         errors = (predict(self.data.x[split], self.op).double() - wanted).square()
         spread = (wanted - wanted.mean(-2, keepdim=True)).square().sum((-1, -2))
         sse = errors.sum((-1, -2))
-        return {"loss": errors.mean(), "sse": sse.mean(), "r2": (1 - sse / spread).mean()}
+        size = self.data.scale.index_select(0, target.view(1)).squeeze(0).square()
+        return {"loss": errors.mean(), "sse": (sse * size).mean(), "r2": (1 - sse / spread).mean()}
 
 
 @dataclass(frozen=True)

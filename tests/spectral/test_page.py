@@ -1,0 +1,27 @@
+"""The examples of docs/spectral.md show what they say, and its pictures are there."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "spectral.md"
+
+
+def test_the_examples_run() -> None:
+    failed, attempted = doctest.testfile(str(PAGE), module_relative=False, encoding="utf-8")
+    assert failed == 0
+    assert attempted > 30
+
+
+def test_the_walk_is_complete_and_its_pictures_are_there() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    named = {int(first) for first in re.findall(r"Eqs?\. (\d+)", text)}
+    named |= {int(last) for last in re.findall(r"Eqs\. \d+ (?:to|and) (\d+)", text)}
+    assert {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20} <= named
+    pictures = re.findall(r"!\[[^]]*\]\(([^)]+)\)", text)
+    assert len(pictures) >= 8
+    for picture in pictures:
+        assert (PAGE.parent / picture).is_file(), picture
+    assert sum(path.stat().st_size for path in (PAGE.parent / "figures").iterdir()) < 2_000_000

@@ -69,7 +69,7 @@ def table(rows: Sequence[Row], most: int = 8) -> tuple[list[str], list[list[str]
 
     Example:
         >>> table([Row("arma", "noise", "0", 0, "accuracy", 80.0), Row("arma", "noise", "0", 1, "accuracy", 82.0)])
-        (['method', 'varied', 'metric', 'at', 'mean ± deviation'], [['arma', 'noise', 'accuracy', '0', '81 ± 1.41']])
+        (['method', 'varied', 'metric', 'at', 'mean ± deviation'], [['arma', 'noise', 'accuracy', '0', '81 ± 1.4']])
     """
     lines = []
     groups: dict[tuple[str, str, str], list[tuple[str, str]]] = {}

@@ -83,3 +83,15 @@ def test_graph_tables(tmp_path: Path) -> None:
     assert "| ARMA | 91.5 ± 4.2 | 85.0 ± 7.1 (2) |" in page
     assert "| ARMA | paper | 85.0 ± 7.1 (2) | 86.0 ± 7.1 (2) | 87.0 ± 7.1 (2) | 88.0 ± 7.1 (2) |" in page
     assert "| GCN | 0.445 ± 0.007 | 0.444 ± 0.000 (1) |" in page
+
+
+def test_the_convergent_layer(tmp_path: Path) -> None:
+    folder = table(tmp_path, "cora,arma,paper,0,0,accuracy,80")
+    values = {"accuracy": 80, "steps": 30, "contraction": 0.9}
+    rows = [
+        f"cora,convergent,c=0.9,{run},{run},{name},{value + run}" for run in (0, 1) for name, value in values.items()
+    ]
+    head = "dataset,method,protocol,run,seed,metric,value\n"
+    (folder / "convergence.csv").write_text(head + "\n".join(rows) + "\n")
+    page = results_page(folder)
+    assert "| cora | convergent, c=0.9 | 80.5 ± 0.7 (2) | 1.400 ± 0.707 (2) | 30 ± 1 (2) |  |  |" in page

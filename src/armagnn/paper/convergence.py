@@ -79,7 +79,7 @@ def chain(hops: int, counts: tuple[int, int, int] = (4, 4, 12)) -> Problem:
     x = torch.zeros(number * length, 2)
     x[node[:, 0], label] = 0.5 + torch.rand(number, generator=torch.Generator().manual_seed(0))
     y = label.repeat_interleave(length)
-    idx = dict(zip(("train", "val", "test"), node[:, -1].split(counts), strict=True))
+    idx = dict(zip(("train", "val", "test"), torch.split(node[:, -1], list(counts)), strict=True))
     # small steps, because W must stay near the bound; linear, as the filter of Eq. 8
     return Problem(
         x, op, y, idx, units=4, stacks=1, act=None, dropout=0.0, lr=1e-3, l2=0.0, epochs=40, identity=True,

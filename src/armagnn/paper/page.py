@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from armagnn.errors import DataError
+from armagnn.paper.page_convergence import convergence_section
 from armagnn.paper.page_graphs import graph_sections
 from armagnn.paper.page_signals import signal_section
 from armagnn.paper.published import ACCURACY, DATASETS, METHODS
@@ -83,7 +84,8 @@ def results_page(folder: Path) -> str:
     """The whole page, from the CSV files of a folder."""
     section = node_classification(folder / "node-classification.csv")
     finals = finals_held(folder / "search" / "node-classification.csv")
-    return "\n\n".join([f"{INTRODUCTION}\n{finals}", section, *signal_section(folder), *graph_sections(folder)]) + "\n"
+    others = [*signal_section(folder), *graph_sections(folder), *convergence_section(folder)]
+    return "\n\n".join([f"{INTRODUCTION}\n{finals}", section, *others]) + "\n"
 
 
 INTRODUCTION: Final = """# Results

@@ -61,9 +61,10 @@ def read_cells(path: Path, metric: str) -> dict[Cell, Summary]:
             for row in csv.DictReader(file):
                 if row["metric"] == metric:
                     cell = (row["dataset"], row["method"], row["protocol"])
-                    if (cell, row["run"], row["fold"]) in seen:
-                        raise ValueError(f"two rows of run {row['run']}, fold {row['fold']} of {' '.join(cell)}")
-                    seen.add((cell, row["run"], row["fold"]))
+                    place = cell, row["run"], row.get("fold", "0")  # some tables have no folds
+                    if place in seen:
+                        raise ValueError(f"two rows of run {place[1]}, fold {place[2]} of {' '.join(cell)}")
+                    seen.add(place)
                     values.setdefault(cell, []).append(float(row["value"]))
                     devices.setdefault(cell, set()).add(row.get("device", ""))
     except (OSError, KeyError, ValueError) as error:

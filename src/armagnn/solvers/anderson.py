@@ -104,5 +104,6 @@ class _Mixing:
         scale = np.where(usable, square, 1.0) ** -0.5 * usable
         ridge = np.where(usable, RIDGE, 1.0)[:, None] * np.eye(self.memory)
         matrix = scale[:, :, None] * self.gram * scale[:, None, :] + ridge
-        share: NDArray[np.float64] = np.linalg.solve(matrix, scale[:, :, None])[:, :, 0] * scale
-        return share / share.sum(axis=1, keepdims=True)
+        share = np.linalg.solve(matrix, scale[:, :, None])[:, :, 0] * scale
+        normal: NDArray[np.float64] = share / share.sum(axis=1, keepdims=True)
+        return normal

@@ -7,6 +7,7 @@
 `cpu`          numba kernels for the processor, built on `gather` (vector code), `threads`, `compiled`
 `gpu`          Triton kernels for the GPU
 `slicing`      blocks of a block-diagonal matrix: batches of small graphs
+`matching`     pairs of nodes: coarser graphs; `lazy`: both are compiled when they are first called
 `random`       the one counter-based source of randomness
 =============  =====================================================================================
 """

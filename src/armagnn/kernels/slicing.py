@@ -7,8 +7,6 @@ without numba) does the same with a few torch operations that know the sizes bef
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from armagnn.kernels.lazy import compiled_or_plain
 from armagnn.kernels.ops import LONG, backend, keep_rows_whole
 
 Array = npt.NDArray[Any]
@@ -72,7 +71,7 @@ class Slicer:
 
     def measure(self, ids: Array) -> tuple[int, int]:
         """Return how many rows and nonzeros blocks ``ids`` (int64) have together; raise IndexError(id) without such."""
-        rows, nonzeros = _compiled(_measure)(self.starts, ids)
+        rows, nonzeros = compiled_or_plain(_measure)(self.starts, ids)
         if rows < 0:
             raise IndexError(int(nonzeros))
         return rows, nonzeros
@@ -86,7 +85,7 @@ class Slicer:
             return self._marked(_take_by_torch(self.blocks, ids, rows, nonzeros, index))
         chosen, kind = ids.numpy(), np.int32 if index is torch.int32 else np.int64
         starts, origin = np.empty((2, chosen.size + 1), np.int64), np.empty((2, rows), np.int64)
-        copy, rowptr, col, value = _compiled(_copy_blocks), *self._arrays[:3]
+        copy, rowptr, col, value = compiled_or_plain(_copy_blocks), *self._arrays[:3]
         new = np.empty(rows + 1, kind), np.empty(nonzeros, kind), np.empty(nonzeros, value.dtype)
         copy(self.starts, chosen, rowptr, col, value, False, starts, origin, *new)
         out_rowptr, out_col, out_value = map(torch.from_numpy, new)
@@ -123,15 +122,6 @@ class Slicer:
 def _bits(value: Tensor) -> Array:
     """Return the numbers as numpy has them; what has no such type there is only copied, so its bits will do."""
     return value.view(torch.int16).numpy() if value.dtype == torch.bfloat16 else value.numpy()
-
-
-@functools.cache
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    try:
-        from armagnn.kernels.compiled import compiled  # numba takes half a second to import
-    except ModuleNotFoundError:
-        return function
-    return compiled()(function)  # type: ignore[no-any-return]
 
 
 def _measure(source: Array, ids: Array) -> tuple[int, int]:

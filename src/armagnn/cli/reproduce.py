@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -74,10 +75,16 @@ def node_classification(
 def node_classification_search(
     dataset: Dataset = None,
     method: Method = None,
-    settings: Annotated[int, typer.Option(help="Settings that are tried for each method.")] = search.SETTINGS,
-    seeds: Annotated[int, typer.Option(help="Trials of each setting.")] = search.SEEDS,
-    finalists: Annotated[int, typer.Option(help="Settings that go to the finals.")] = search.FINALISTS,
-    final_seeds: Annotated[int, typer.Option(help="Trials of each of them there.")] = search.FINAL_SEEDS,
+    settings: Annotated[
+        int | None, typer.Option(help="Settings that are tried for each method.", show_default="by dataset")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="Trials of each setting.", show_default="by dataset")] = None,
+    finalists: Annotated[
+        int | None, typer.Option(help="Settings that go to the finals.", show_default="by dataset")
+    ] = None,
+    final_seeds: Annotated[
+        int | None, typer.Option(help="Trials of each of them there.", show_default="by dataset")
+    ] = None,
     store: StorePath = DEFAULT_STORE,
     device: Device = "cpu",
     workers: Workers = 1,
@@ -89,19 +96,22 @@ def node_classification_search(
 
     `--out` writes what is chosen from all that is in the store, `--scores` all that was tried.
     """
-    if min(settings, seeds, finalists, final_seeds) < 1:
+    counts = {"settings": settings, "seeds": seeds, "finalists": finalists, "final_seeds": final_seeds}
+    asked = {name: count for name, count in counts.items() if count is not None}
+    if any(count < 1 for count in asked.values()):
         raise ParameterError("settings, seeds, finalists and final-seeds must all be at least 1.")
+    budgets = {data: replace(budget, **asked) for data, budget in search.BUDGETS.items()}
     cells = _cells(dataset or DATASETS, method or METHODS, ("tuned",))
-    trials = [trial for data, name, _ in cells for trial in search.trials(data, name, settings, seeds)]
+    trials = [trial for data, name, _ in cells for trial in search.trials(data, name, budgets[data])]
     do_trials(trials, search.TABLE, store, device, workers, engine)
     with Store(store) as opened:
         records = opened.select(table=search.TABLE)
-    trials = [trial for data, name, _ in cells for trial in search.finals(records, data, name, finalists, final_seeds)]
+    trials = [trial for data, name, _ in cells for trial in search.finals(records, data, name, budgets[data])]
     do_trials(trials, search.TABLE, store, device, workers, engine)
     with Store(store) as opened:
         records = opened.select(table=search.TABLE)
     if out is not None:
-        write_atomic(out, (json.dumps(search.choose(records, finalists, final_seeds), indent=2) + "\n").encode())
+        write_atomic(out, (json.dumps(search.choose(records, budgets), indent=2) + "\n").encode())
     if scores is not None:
         write_atomic(scores, search.scores_csv(records).encode())
 

@@ -4,7 +4,8 @@ Every method is tried with the same settings, drawn once for each dataset; the f
 from a few seeds; those with the highest mean validation accuracy go to the finals, where fresh seeds decide (the best
 of many noisy means is the luckiest as much as the best). No seed is one of the reported runs, and test data is never
 looked at. Stopping is on validation loss for all: if the search chose the rule too, "stop on accuracy" would win,
-because it picks the luckiest epoch of the very number that the search compares.
+because it picks the luckiest epoch of the very number that the search compares. On PPI, where a training takes long and
+its seeds hardly differ, short trainings of a few settings decide alone.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import csv
 import io
 import json
 import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -31,8 +32,27 @@ FIRST_SEED: Final = 1_000_000
 FINAL_SEED: Final = 2_000_000
 """Seeds of the finals."""
 
-SETTINGS, SEEDS, FINALISTS, FINAL_SEEDS = 48, 3, 8, 20
-"""Settings that are tried and trials of each; those that go to the finals and trials of each there."""
+
+@dataclass(frozen=True)
+class Budget:
+    """What a search may spend on a cell, the same for every method.
+
+    Attributes:
+        settings: that are tried.
+        seeds: trials of each.
+        finalists: settings that go to the finals; with 0 there are none, and the first stage decides.
+        final_seeds: trials of each of them there.
+        epochs: most epochs of a trial of the first stage; 0 for those of the reported runs.
+    """
+
+    settings: int = 48
+    seeds: int = 3
+    finalists: int = 8
+    final_seeds: int = 20
+    epochs: int = 0
+
+
+BUDGETS: Final = {"ppi": Budget(12, 1, 0, 0, epochs=300)} | dict.fromkeys(("cora", "citeseer", "pubmed"), Budget())
 
 
 def space(dataset: str, method: str, count: int) -> list[NodeConfig]:
@@ -73,30 +93,40 @@ def space(dataset: str, method: str, count: int) -> list[NodeConfig]:
     return found
 
 
-def trials(dataset: str, method: str, count: int, seeds: int) -> list[CellTrial]:
-    """All trials of the search of one cell."""
+def trials(dataset: str, method: str, budget: Budget) -> list[CellTrial]:
+    """All trials of the first stage of the search of one cell.
+
+    Example:
+        >>> [len(trials(dataset, "gcn", BUDGETS[dataset])) for dataset in ("cora", "ppi")]
+        [144, 12]
+    """
+    configs = space(dataset, method, budget.settings)
     return [
-        CellTrial(config, index * seeds + offset, FIRST_SEED + offset)
-        for index, config in enumerate(space(dataset, method, count))
-        for offset in range(seeds)
+        CellTrial(replace(config, epochs=budget.epochs or config.epochs), index * budget.seeds + run, FIRST_SEED + run)
+        for index, config in enumerate(configs)
+        for run in range(budget.seeds)
     ]
 
 
-def finals(records: Iterable[Record], dataset: str, method: str, finalists: int, seeds: int) -> list[CellTrial]:
+def finals(records: Iterable[Record], dataset: str, method: str, budget: Budget) -> list[CellTrial]:
     """The trials of the finals of one cell: the best settings of the search, from fresh seeds."""
     found = _scores(record for record in records if (record.dataset, record.method) == (dataset, method))
     means = {config: statistics.fmean(values) for config, (values, _) in found.items() if values}
-    best = sorted(means, key=lambda config: -means[config])[:finalists]  # first of equals: sorting is stable
+    best = sorted(means, key=lambda config: -means[config])[: budget.finalists]  # first of equals: sorting is stable
     return [
-        CellTrial(NodeConfig(**json.loads(config)), index * seeds + offset, FINAL_SEED + offset)
+        CellTrial(_reported(config), index * budget.final_seeds + run, FINAL_SEED + run)
         for index, config in enumerate(best)
-        for offset in range(seeds)
+        for run in range(budget.final_seeds)
     ]
 
 
-def choose(
-    records: Sequence[Record], finalists: int = FINALISTS, final_seeds: int = FINAL_SEEDS
-) -> dict[str, dict[str, object]]:
+def _reported(config: str) -> NodeConfig:
+    """A setting of the search (as JSON) as it is reported: trained to its end."""
+    tried = NodeConfig(**json.loads(config))
+    return replace(tried, epochs=paper_config(tried.dataset, tried.method).epochs)
+
+
+def choose(records: Sequence[Record], budgets: Mapping[str, Budget] = BUDGETS) -> dict[str, dict[str, object]]:
     """The chosen configuration of every cell: the highest mean validation accuracy in the finals.
 
     Where these were not held, or not to their end, it is that of the first stage.
@@ -106,10 +136,11 @@ def choose(
     for dataset, method in cells:
         scores = _scores(record for record in records if (record.dataset, record.method) == (dataset, method))
         means = {config: statistics.fmean(early) for config, (early, _) in scores.items() if early}
-        late = {config: values for config, (_, values) in scores.items() if len(values) >= final_seeds}
-        if len(late) >= min(finalists, len(means)):
+        budget = budgets[dataset]
+        late = {config: values for config, (_, values) in scores.items() if len(values) >= max(budget.final_seeds, 1)}
+        if late and len(late) >= min(budget.finalists, len(means)):
             means = {config: statistics.fmean(values) for config, values in late.items()}
-        chosen[f"{dataset}/{method}"] = asdict(NodeConfig(**json.loads(max(means, key=lambda c: means[c]))))
+        chosen[f"{dataset}/{method}"] = asdict(_reported(max(means, key=lambda c: means[c])))
     return chosen
 
 

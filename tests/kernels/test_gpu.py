@@ -306,8 +306,10 @@ def test_the_layer_of_trials_is_the_layers_of_the_trials(sparse: bool) -> None:
             return torch.func.functional_call(conv, params, (pattern.with_value(x) if sparse else x, op))
 
     def gradients() -> tuple[Tensor, ...]:
-        out = torch.func.vmap(single)(params, xs, seeds, rates)
-        return out, *torch.autograd.grad(out.square().sum(), list(params.values()))
+        # leaves of their own: those of another stream would tie the recording to it
+        leaves = {name: value.detach().requires_grad_() for name, value in params.items()}
+        out = torch.func.vmap(single)(leaves, xs, seeds, rates)
+        return out, *torch.autograd.grad(out.square().sum(), list(leaves.values()))
 
     ours = gradients()
     alone = [single({n: p[r] for n, p in params.items()}, xs[r], seeds[r], rates[r]) for r in range(3)]

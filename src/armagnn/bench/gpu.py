@@ -124,25 +124,24 @@ def _row(work: str, ours: float, peer: float, limit: float, unit: str = "ms") ->
 
 def _compare(size: Size, make: Callable[[int, int], Tensor], bandwidth: float, pyg: bool, runs: int) -> Iterator[Row]:
     torch.cuda.empty_cache()
-    index = make(size.nodes, size.nonzeros)
-    op = GraphOperator.from_edge_index(index, size.nodes)
+    op = GraphOperator.from_edge_index(make(size.nodes, size.nonzeros), size.nodes)
     x = torch.randn(size.nodes, size.fin, device="cuda")
     conv = ARMAConv(size.fin, size.fout, size.k, size.t).cuda()
     train, inference = _steps(conv, x, op)
+    memory = _peak_gib(train)  # before PyG leaves anything behind
     times: dict[str, float] = {"train": float("nan"), "inference": float("nan"), "memory": float("nan")}
     if pyg:
+        index = make(size.nodes, size.nonzeros)
         theirs = PyGConv(size.fin, size.fout, size.k, size.t, shared_weights=True).cuda()
         peer_train, peer_inference = _steps(theirs, x, index)
         few = max(5, runs // 10)
         times["train"], times["inference"] = median_ms(peer_train, few, 2), median_ms(peer_inference, few, 2)
         times["memory"] = _peak_gib(peer_train)
-        del theirs, peer_train, peer_inference
-    del index
+        del theirs, peer_train, peer_inference, index
     torch.cuda.empty_cache()
     name = size.name if make is uniform else f"{size.name} (R-MAT)"
     wanted = make is uniform
     floor = size.t * op.nnz * size.k * size.fout * 4 / bandwidth * 1e3
-    memory = _peak_gib(train)
     yield _row(f"{name}, training step", median_ms(train, runs), times["train"], 0.0)
     yield _row(f"{name}, training step, captured", median_ms(capture(train), runs), times["train"], wanted * size.train)
     yield _row(f"{name}, training memory", memory, times["memory"], wanted * size.memory, "GiB")

@@ -170,7 +170,7 @@ class Trials:
         self.task, self.epochs, self.patience, self.rules = task, epochs, patience, (stop_on, *beside)
         self.device, self.batched = torch.device(device), batched and len(settings) > 1
         if self.device.type == "cuda":  # kernels are launched, and recorded, on the current device
-            torch.cuda.set_device(self.device)
+            torch.cuda.set_device(torch.cuda.current_device() if self.device.index is None else self.device.index)
         self.settings = list(settings)
         networks: list[Any] = [_drawn(build, setting.seed, dtype) for setting in settings]
         self.network = cast(Any, networks[0].to(self.device))

@@ -328,3 +328,15 @@ def test_the_layer_of_trials_is_the_layers_of_the_trials(sparse: bool) -> None:
     torch.cuda.synchronize()
     for a, b in zip(recorded, ours, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_a_rate_that_is_a_tensor_is_not_looked_at_in_evaluation() -> None:
+    """So it is when one trial of a batch is left."""
+    from armagnn import GraphOperator
+    from armagnn.nn import ARMAConv
+
+    op = GraphOperator.from_edge_index(torch.randint(0, 50, (2, 300)), 50).to(DEVICE)
+    conv, x = ARMAConv(6, 5, 2, 2, dropout=0.5).to(DEVICE).eval(), torch.randn(50, 6, device=DEVICE)
+    expected = conv(x, op)
+    conv.dropout = torch.tensor(0.5, dtype=torch.float64, device=DEVICE)
+    torch.testing.assert_close(conv(x, op), expected)

@@ -352,7 +352,7 @@ class ARMAConv(MessagePassing):
             self.num_stacks,
             self.out_channels,
             self._propagates_first(features),
-            self.dropout,
+            self.dropout if self.training else 0.0,
             name,
             slope,
         )

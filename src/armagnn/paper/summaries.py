@@ -106,9 +106,9 @@ def corrected(leads: Sequence[float], tests: float = 1 / FOLDS) -> float:
     .. math:: t = \bar d \Big/ \sqrt{\Big(\frac1J + \frac{n_2}{n_1}\Big)\, s^2(d)}
 
     with J - 1 degrees of freedom, for the leads d on J folds: on each, a share `tests` of the graphs, n2, tests what
-    was learnt from the others, n1 (those for early stopping among them). Without n2 / n1 it is the paired t-test, which takes the folds as
-    independent; but any two of them share most of their training graphs. Nan of fewer than two folds, or where all
-    leads are the same.
+    was learnt from the others, n1 (those for early stopping among them). Without n2 / n1 it is the paired t-test, which
+    takes the folds as independent; but any two of them share most of their training graphs. Nan of fewer than two
+    folds, or where all leads are the same.
 
     Example:
         >>> round(corrected([1.0, 2.0, 3.0, 4.0]), 4)

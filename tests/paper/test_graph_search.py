@@ -88,3 +88,16 @@ def test_the_command_searches_and_writes(tmp_path: Path, monkeypatch: pytest.Mon
     with Store(store) as opened:
         assert all("accuracy" not in record.metrics for record in opened.select())  # test data is not looked at
     assert graph_config("mutag", "gcn", "tuned", 7, out).hidden == 4
+
+
+@pytest.mark.parametrize(
+    "command", ["graph-classification-search", "graph-regression-search", "node-classification-search"]
+)
+@pytest.mark.parametrize("option", ["--out", "--scores"])
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path, command: str, option: str) -> None:
+    (tmp_path / "file").touch()
+    arguments = ["reproduce", command, "--method", "gcn", "--store", str(tmp_path / "store.sqlite")]
+    result = CliRunner().invoke(app, [*arguments, option, str(tmp_path / "file" / "chosen.json")])
+    assert result.exit_code == 2
+    assert "cannot be written" in result.output
+    assert not (tmp_path / "store.sqlite").exists()

@@ -90,6 +90,15 @@ def test_the_command_searches_and_writes(tmp_path: Path, monkeypatch: pytest.Mon
     assert graph_config("mutag", "gcn", "tuned", 7, out).hidden == 4
 
 
+def test_a_cell_that_is_named_twice_is_searched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr("armagnn.cli.reproduce_graphs.do_trials", lambda trials, *a, **k: asked.append(len(trials)))
+    command = ["reproduce", "graph-classification-search", "--method", "gcn", "--store", str(tmp_path / "s.sqlite")]
+    for datasets in (["--dataset", "mutag"], ["--dataset", "mutag"] * 2):
+        assert CliRunner().invoke(app, [*command, *datasets]).exit_code == 0
+    assert asked == [360, 360]
+
+
 @pytest.mark.parametrize(
     "command", ["graph-classification-search", "graph-regression-search", "node-classification-search"]
 )

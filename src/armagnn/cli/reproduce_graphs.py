@@ -150,7 +150,7 @@ def _search(
         raise ParameterError("settings and seeds must both be at least 1.")
     for cell in cells:
         graphs.check_graph_cell(*cell, CLASSIFICATION if table == search.SEARCH_TABLES[False] else REGRESSION)
-    trials = [trial for cell in cells for trial in search.search_trials(*cell, settings, seeds, folds)]
+    trials = [trial for cell in dict.fromkeys(cells) for trial in search.search_trials(*cell, settings, seeds, folds)]
     if not plan:
         check_writable(out, scores)
     do_trials(trials, table, store, device, workers, engine, plan=plan)

@@ -32,6 +32,7 @@ def test_both_sides_train_the_same_network() -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
+@pytest.mark.filterwarnings("error::RuntimeWarning")  # what is not recorded on a GPU is said by one
 def test_an_epoch_in_small(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(epochs, "WARMUP", 1)
     asked: list[float] = []

@@ -88,3 +88,25 @@ def test_the_command_searches_and_writes(tmp_path: Path, monkeypatch: pytest.Mon
     with Store(store) as opened:
         assert all("accuracy" not in record.metrics for record in opened.select())  # test data is not looked at
     assert graph_config("mutag", "gcn", "tuned", 7, out).hidden == 4
+
+
+def test_a_cell_that_is_named_twice_is_searched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr("armagnn.cli.reproduce_graphs.do_trials", lambda trials, *a, **k: asked.append(len(trials)))
+    command = ["reproduce", "graph-classification-search", "--method", "gcn", "--store", str(tmp_path / "s.sqlite")]
+    for datasets in (["--dataset", "mutag"], ["--dataset", "mutag"] * 2):
+        assert CliRunner().invoke(app, [*command, *datasets]).exit_code == 0
+    assert asked == [360, 360]
+
+
+@pytest.mark.parametrize(
+    "command", ["graph-classification-search", "graph-regression-search", "node-classification-search"]
+)
+@pytest.mark.parametrize("option", ["--out", "--scores"])
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path, command: str, option: str) -> None:
+    (tmp_path / "file").touch()
+    arguments = ["reproduce", command, "--method", "gcn", "--store", str(tmp_path / "store.sqlite")]
+    result = CliRunner().invoke(app, [*arguments, option, str(tmp_path / "file" / "chosen.json")])
+    assert result.exit_code == 2
+    assert "cannot be written" in result.output
+    assert not (tmp_path / "store.sqlite").exists()

@@ -11,11 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from armagnn.cli import app
+from armagnn.cli.tables import do_trials
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.nn import ARMAConv, CayleyConv, ChebConv
 from armagnn.nn.stack import Stack
 from armagnn.paper import graph_tables as graphs
-from armagnn.paper.jobs import CellTrial, make_jobs, work
+from armagnn.paper.jobs import CellTrial, Job, make_jobs, work
 from armagnn.paper.node_classification import NotTunedError
 from armagnn.paper.published_graphs import (
     CLASSIFICATION,
@@ -87,20 +88,20 @@ def test_the_networks_are_the_papers() -> None:
     assert (config.slots, config.skip_dropout, config.l2, config.patience) == (9, 0.75, 0.0, 50)
 
 
-def test_trials_have_their_folds_and_seeds() -> None:
+def test_trials_have_their_folds_and_seeds(tmp_path: Path) -> None:
     trials = graphs.graph_trials("mutag", "arma", "paper", 10)
     assert sorted((trial.fold, trial.run) for trial in trials) == [(f, r) for f in range(10) for r in range(10)]
     assert all(trial.seed == trial.run for trial in trials)
-    jobs = make_jobs(trials, table=graphs.CLASSIFICATION_TABLE)
+    jobs = make_jobs(trials, table=graphs.CLASSIFICATION_TABLE, checkpoints=tmp_path)
     assert [len(job.trials) for job in jobs] == [10] * 10
     assert len({key for job in jobs for key in job.keys}) == 100
-    assert len(make_jobs(graphs.graph_trials("mutag", "gat", "paper", 1), table="t")) == 10
+    assert len(make_jobs(graphs.graph_trials("mutag", "gat", "paper", 1), table="t", checkpoints=tmp_path)) == 10
 
 
-def test_the_properties_of_a_molecule_are_one_batch(real) -> None:  # type: ignore[no-untyped-def]
+def test_the_properties_of_a_molecule_are_one_batch(real, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     real("qm9")
     trials = [trial for name in REGRESSION for trial in graphs.graph_trials(name, "gcn", "paper", 4)]
-    jobs = make_jobs(trials, table=graphs.REGRESSION_TABLE)
+    jobs = make_jobs(trials, table=graphs.REGRESSION_TABLE, checkpoints=tmp_path)
     assert [(len(job.trials), job.trials[0].fold) for job in jobs] == [(27, 0), (9, 1)]
     settings = [trial.config.setting(trial.seed) for trial in jobs[0].trials]
     assert sorted({(s.target, s.seed) for s in settings}) == [(t, r) for t in range(9) for r in range(3)]
@@ -124,6 +125,16 @@ def test_trials_are_done_and_kept(tmp_path: Path) -> None:
         }  # fmt: skip
         assert 0 <= record.metrics["accuracy_last"] <= 100
         assert not graphs.is_current_graph(record)  # two epochs are not the paper's
+
+
+def test_each_store_has_checkpoints_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs: list[Job] = []
+    monkeypatch.setattr("armagnn.cli.tables.execute", lambda asked, *others: jobs.extend(asked))
+    for name in ("a.sqlite", "a.db"):
+        do_trials([CellTrial(short(), 0, 0)], "t", tmp_path / "runs" / name, "cpu", 1, "local")
+    one, other = (Path(job.checkpoints) for job in jobs)
+    assert one != other
+    assert one.parent == other.parent == tmp_path / "runs"
 
 
 def test_bad_cells_and_choices(tmp_path: Path) -> None:

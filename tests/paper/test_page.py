@@ -6,10 +6,11 @@ import math
 from pathlib import Path
 
 import pytest
+from scipy import stats
 
 from armagnn.errors import DataError
 from armagnn.paper.page import results_page, with_overview
-from armagnn.paper.summaries import Summary, read_cells, welch
+from armagnn.paper.summaries import Summary, against, corrected, fold_leads, read_cells, welch
 
 HEAD = "dataset,method,protocol,run,fold,metric,value,seed,epochs,seconds,device,config_hash\n"
 
@@ -64,6 +65,42 @@ def test_welch() -> None:
     assert math.isnan(welch(summary(1), summary(2, 3)))
 
 
+def on_folds(*runs: tuple[int, float]) -> Summary:
+    return Summary(tuple(value for _, value in runs), frozenset(), tuple(str(fold) for fold, _ in runs))
+
+
+def test_the_corrected_test_is_the_paired_one_with_a_wider_variance() -> None:
+    leads = [0.4, -0.2, 1.3, 0.8, 0.1, 0.9, -0.5, 0.7, 0.2, 0.6]
+    plain = stats.ttest_1samp(leads, 0)
+    assert corrected(leads, tests=0) == pytest.approx(plain.pvalue)
+    # 1 / 10 becomes 1 / 10 + 1 / 9: t shrinks by the root of their ratio
+    wanted = 2 * stats.t.sf(abs(plain.statistic) / math.sqrt((1 / 10 + 1 / 9) / (1 / 10)), 9)
+    assert corrected(leads) == pytest.approx(wanted)
+    assert corrected([-lead for lead in leads]) == pytest.approx(wanted)
+    # two folds: one degree of freedom, where the distribution is Cauchy's
+    assert corrected([1.0, 3.0]) == pytest.approx(1 - 2 / math.pi * math.atan(2 / math.sqrt((1 / 2 + 1 / 9) * 2)))
+    assert math.isnan(corrected([1.0]))
+    assert math.isnan(corrected([0.0, 0.0, 0.0]))
+
+
+def test_seeds_of_a_fold_are_no_trials_of_their_own() -> None:
+    few = on_folds((0, 80), (1, 90), (2, 70))
+    many = on_folds(*[(fold, value + shift) for fold, value in enumerate((82, 91, 75)) for shift in (-1, 0, 1)])
+    assert fold_leads(many, few) == (2, 1, 5)
+    again = Summary(many.values * 10, many.devices, many.folds * 10)
+    assert against(many, few, paired=True) == against(again, few, paired=True)
+    assert against(many, few, paired=True) == f"+2.7 (p = {corrected([2, 1, 5]):.3f})"
+    assert against(many, few) != against(again, few)
+
+
+def test_only_folds_that_both_have_are_compared() -> None:
+    ours, theirs = on_folds((0, 80), (1, 90), (2, 70)), on_folds((2, 60), (1, 81), (3, 99))
+    assert fold_leads(ours, theirs) == (9, 10)
+    assert against(ours, theirs, paired=True).startswith("+9.5 (p = ")
+    assert against(ours, on_folds((7, 60)), paired=True) == ""
+    assert against(ours, on_folds((0, 60)), paired=True) == "+20.0"
+
+
 def test_a_file_that_is_no_table(tmp_path: Path) -> None:
     (tmp_path / "node-classification.csv").write_text("a,b\n1,2\n")
     with pytest.raises(DataError, match="results export"):
@@ -76,11 +113,14 @@ def test_graph_tables(tmp_path: Path) -> None:
     for fold, value in enumerate((80, 90)):
         for metric, shift in (("accuracy", 0), ("accuracy_loss", 1), ("accuracy_last", 2), ("accuracy_first", 3)):
             rows.append(f"mutag,arma,paper,0,{fold},{metric},{value + shift}")
+    rows += [f"mutag,gcn,paper,0,{fold},accuracy,{value}" for fold, value in ((0, 77), (1, 86))]
     (folder / "graph-classification.csv").write_text(HEAD + "".join(f"{row},0,9,1.0,cpu,abc\n" for row in rows))
     row = "qm9/mu,gcn,paper,0,0,mse,0.4444,0,9,1.0,cpu,abc\n"
     (folder / "graph-regression.csv").write_text(HEAD + row)
     page = results_page(folder)
     assert "| ARMA | 91.5 ± 4.2 | 85.0 ± 7.1 (2) |" in page
+    assert f"81.5 ± 6.4 (2) | +3.5 (p = {corrected([3, 4]):.3f})" in page
+    assert "corrected resampled t-test" in page
     assert "| ARMA | paper | 85.0 ± 7.1 (2) | 86.0 ± 7.1 (2) | 87.0 ± 7.1 (2) | 88.0 ± 7.1 (2) |" in page
     assert "| GCN | 0.445 ± 0.007 | 0.444 ± 0.000 (1) |" in page
 

@@ -174,6 +174,26 @@ def test_there_is_more_room_only_when_it_is_needed(mutag: GraphsDataset) -> None
     assert not make_task(mutag, make_net("arma"), padded=False).start(0)
 
 
+def test_the_room_of_an_epoch_does_not_depend_on_what_was_done_before(mutag: GraphsDataset) -> None:
+    def rooms(task: GraphTask, *epochs: int) -> list[tuple[int, int]]:
+        sizes = []
+        for epoch in epochs:
+            task.start(epoch)
+            batch = task.batch(torch.tensor([0]))
+            sizes.append((batch.num_nodes, batch.op.nnz))
+        return sizes
+
+    def fresh() -> GraphTask:
+        return make_task(mutag, make_net("arma"), padded=True)
+
+    whole = rooms(fresh(), *range(12))
+    assert len(set(whole)) > 1  # or there is nothing to get wrong
+    assert [rooms(fresh(), epoch)[0] for epoch in range(12)] == whole
+    assert rooms(fresh(), 11, 0, 0, 5) == [whole[11], whole[0], whole[0], whole[5]]
+    task = fresh()
+    assert [task.start(11), task.start(11), task.start(0)] == [True, False, True]
+
+
 def test_metrics_are_those_of_the_graphs_one_by_one(
     mutag: GraphsDataset, numbers: GraphsDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,9 +306,10 @@ def test_it_is_a_plain_training_loop(numbers: GraphsDataset, monkeypatch: pytest
         torch.testing.assert_close(value, states[outcome.best_epoch - 1][name], rtol=1e-8, atol=1e-8)
 
 
-def test_trials_go_on_from_within(mutag: GraphsDataset) -> None:
+@pytest.mark.parametrize("padded", [False, True])
+def test_trials_go_on_from_within(mutag: GraphsDataset, padded: bool) -> None:
     def make() -> Trials:
-        task = make_task(mutag, make_net("arma"))
+        task = make_task(mutag, make_net("arma"), padded=padded)
         options = {"epochs": 8, "patience": 3, "stop_on": "accuracy", "beside": ("loss", "last", "first")}
         return Trials(lambda: make_net("arma"), task, SETTINGS[:2], dtype=F64, **options)  # type: ignore[arg-type]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def run(method: str, device: str) -> list[Outcome]:
+def make(method: str, device: str, **changes: Any) -> Trials:
     mutag = load_graphs("mutag")
 
     def build() -> GraphNet:
@@ -28,11 +29,15 @@ def run(method: str, device: str) -> list[Outcome]:
 
     task = GraphTask(mutag, build(), folds(mutag)[0], batch_size=32, device=device, dtype=torch.float64)
     batched = method not in UNBATCHED
-    trials = Trials(
-        build, task, SETTINGS if batched else SETTINGS[:1], epochs=30, patience=6, stop_on="loss",
-        beside=("accuracy", "last", "first"), device=device, dtype=torch.float64, batched=batched,
+    options: dict[str, Any] = {"epochs": 30, "patience": 6, "stop_on": "loss", "beside": ("accuracy", "last", "first")}
+    return Trials(
+        build, task, SETTINGS if batched else SETTINGS[:1], **options | changes,
+        device=device, dtype=torch.float64, batched=batched,
     )  # fmt: skip
-    return sorted(trials.run(), key=lambda outcome: outcome.setting.seed)
+
+
+def run(method: str, device: str) -> list[Outcome]:
+    return sorted(make(method, device).run(), key=lambda outcome: outcome.setting.seed)
 
 
 @pytest.mark.parametrize("method", OPTIONS)
@@ -46,6 +51,23 @@ def test_a_recorded_training_is_the_one_on_the_processor(method: str) -> None:
         assert there.beside.keys() == here.beside.keys()
         for name, value in there.state.items():
             torch.testing.assert_close(value, here.state[name], rtol=1e-6, atol=1e-6)
+
+
+def test_a_resumed_run_ends_with_the_same_bits() -> None:
+    states: list[dict[str, Any]] = []
+
+    def look(trials: Trials) -> None:
+        if len(states) < 2:
+            states.append(deepcopy(trials.state()))
+
+    whole = {outcome.setting: outcome for outcome in make("arma", "cuda", patience=30).run(look)}
+    again = make("arma", "cuda", patience=30)
+    assert again.restore(states[1], SETTINGS)
+    assert again.done > 0
+    for outcome in again.run():
+        before = whole[outcome.setting]
+        assert (outcome.best_epoch, outcome.history, outcome.test) == (before.best_epoch, before.history, before.test)
+        assert all(torch.equal(value, before.state[name]) for name, value in outcome.state.items())
 
 
 def test_step_and_validation_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:

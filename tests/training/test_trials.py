@@ -16,7 +16,7 @@ from armagnn.kernels.random import keys, source
 from armagnn.tasks import NodeNet, NodeTask
 from armagnn.tasks.metrics import accuracy, cross_entropy
 from armagnn.training import EarlyStopping, Outcome, Setting, Trials
-from armagnn.training.trials import DRAWS, seeded
+from armagnn.training.trials import DRAWS, _make_current, seeded
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "arma-1": ("arma", {"num_stacks": 2, "num_layers": 1}),
@@ -298,3 +298,11 @@ def test_between_epochs_somebody_may_look() -> None:
     seen: list[tuple[int, int]] = []
     list(make("gcn", SETTINGS, epochs=12).run(lambda trials: seen.append((trials.done, len(trials.settings)))))
     assert seen == [(5, 3), (10, 3), (12, 0)]
+
+
+def test_a_gpu_without_a_number_is_the_current_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[int] = []
+    monkeypatch.setattr(torch._C, "_cuda_setDevice", chosen.append, raising=False)
+    for name in ("cpu", "cuda", "cuda:1"):
+        _make_current(torch.device(name))
+    assert chosen == [1]

@@ -65,7 +65,7 @@ def as_data(x: Tensor, edge_index: Tensor, ptr: Tensor, y: Tensor) -> list[Data]
     ]
 
 
-class _Network(nn.Module):
+class Network(nn.Module):
     """GNN(64)-AvgPool-FC(128)-1 of the paper's Table 4, on our layers or PyG's."""
 
     def __init__(self, conv: nn.Module, pool: Callable[..., Tensor]) -> None:
@@ -74,6 +74,7 @@ class _Network(nn.Module):
         self.head = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 1))
 
     def forward(self, x: Tensor, graph: Any, batch: Any) -> Tensor:
+        """Return one number for each graph of a batch."""
         out: Tensor = self.head(self.pool(self.conv(x, graph), batch)).squeeze(-1)
         return out
 
@@ -104,18 +105,18 @@ def compare_batches(graphs: int = 20_000, size: int = 64, rounds: int = 3) -> It
         f"a batch of {size} molecules", "ms", times["ours"], times["pyg"], times["pyg"] / times["ours"], limit=0.1
     )
 
-    network = _Network(ARMAConv(FEATURES, 64, 3, 3), AvgPool())
-    peer = _Network(PyGConv(FEATURES, 64, 3, 3, shared_weights=True), global_mean_pool)
+    network = Network(ARMAConv(FEATURES, 64, 3, 3), AvgPool())
+    peer = Network(PyGConv(FEATURES, 64, 3, 3, shared_weights=True), global_mean_pool)
     adam, peer_adam = torch.optim.Adam(network.parameters(), 1e-3), torch.optim.Adam(peer.parameters(), 1e-3)
 
     def step() -> None:
         batch = ours.take(next(plan))
         out = network(x.index_select(0, batch.nodes), batch.op, batch)
-        _learn(out, y.index_select(0, batch.ids), adam)
+        learn(out, y.index_select(0, batch.ids), adam)
 
     def peer_step() -> None:
         batch = next(loaded)
-        _learn(peer(batch.x, batch.edge_index, batch.batch), batch.y, peer_adam)
+        learn(peer(batch.x, batch.edge_index, batch.batch), batch.y, peer_adam)
 
     times = medians({"ours": step, "pyg": peer_step}, rounds)
     ratio, steps = times["pyg"] / times["ours"], -(-EPOCH // size) / 1e3
@@ -123,7 +124,8 @@ def compare_batches(graphs: int = 20_000, size: int = 64, rounds: int = 3) -> It
     yield Row("an epoch of QM9 at that pace", "s", steps * times["ours"], steps * times["pyg"], ratio, limit=60)
 
 
-def _learn(out: Tensor, y: Tensor, adam: torch.optim.Adam) -> None:
+def learn(out: Tensor, y: Tensor, adam: torch.optim.Adam) -> None:
+    """Take a step of Adam on the mean squared error."""
     adam.zero_grad()
     nn.functional.mse_loss(out, y).backward()  # type: ignore[no-untyped-call]
     adam.step()

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.nn import ARMAConv as PyGConv
 
 from armagnn import CSR, GraphOperator
+from armagnn.bench.epochs import compare_epochs
 from armagnn.bench.problems import cora_case
 from armagnn.bench.report import Row
 from armagnn.nn import ARMAConv
@@ -103,7 +104,10 @@ def _peak_gib(step: Callable[[], None]) -> float:
 
 
 def compare_gpu(pyg: bool = True, runs: int = 100) -> Iterator[Row]:
-    """Measure each size: ours launched one by one and as a captured graph, beside PyG. TF32 stays off."""
+    """Measure each size: ours launched one by one and as a captured graph, beside PyG; and an epoch of small graphs.
+
+    TF32 stays off.
+    """
     bandwidth = copy_bandwidth()
     yield Row("copy bandwidth (TB/s)", "TB/s", bandwidth / 1e12, bandwidth / 1e12, 1.0)
     for make in (uniform, rmat):
@@ -116,6 +120,7 @@ def compare_gpu(pyg: bool = True, runs: int = 100) -> Iterator[Row]:
     reference = median_ms(peer, runs) if pyg else float("nan")
     yield _row("Cora 1433 -> 16, K=2, T=1, training step, captured", median_ms(capture(train), runs), reference, 0.15)
     yield _row("Cora 1433 -> 16, K=2, T=1, training step", median_ms(train, runs), reference, 0.0)
+    yield from compare_epochs(pyg=pyg)
 
 
 def _row(work: str, ours: float, peer: float, limit: float, unit: str = "ms") -> Row:

@@ -18,7 +18,7 @@ from armagnn.paper import search
 from armagnn.paper.jobs import CellTrial
 from armagnn.paper.published import DATASETS, METHODS
 from armagnn.tasks import UNBATCHED
-from armagnn.training.atomic import write_atomic
+from armagnn.training.atomic import check_writable, write_atomic
 from armagnn.training.store import DEFAULT_STORE, Store
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Make a table of the paper again.")
@@ -103,6 +103,7 @@ def node_classification_search(
     budgets = {data: replace(budget, **asked) for data, budget in search.BUDGETS.items()}
     cells = _cells(dataset or DATASETS, method or METHODS, ("tuned",))
     trials = [trial for data, name, _ in cells for trial in search.trials(data, name, budgets[data])]
+    check_writable(out, scores)
     do_trials(trials, search.TABLE, store, device, workers, engine)
     with Store(store) as opened:
         records = opened.select(table=search.TABLE)
@@ -127,8 +128,8 @@ def reservoir_table(
     """Reservoir ARMA (Section 4.1): random stacks and a trained readout; about 25 minutes on a CPU."""
     from armagnn.paper import reservoir  # scikit-learn takes a second to import
 
+    check_writable(out)
     rows = [row for name in dataset or reservoir.DATASETS for row in reservoir.measure(name, runs)]
-    out.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(out, reservoir.to_csv(rows).encode())
 
 

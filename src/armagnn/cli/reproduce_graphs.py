@@ -19,7 +19,7 @@ from armagnn.paper.jobs import CellTrial
 from armagnn.paper.node_classification import NotTunedError
 from armagnn.paper.published_graphs import CLASSIFICATION, CLASSIFIERS, REGRESSION, REGRESSORS
 from armagnn.tasks import UNBATCHED
-from armagnn.training.atomic import write_atomic
+from armagnn.training.atomic import check_writable, write_atomic
 from armagnn.training.store import DEFAULT_STORE, Store
 
 Method = Annotated[list[str] | None, typer.Option("--method", help="arma, gcn, ...; may be repeated.")]
@@ -150,7 +150,9 @@ def _search(
         raise ParameterError("settings and seeds must both be at least 1.")
     for cell in cells:
         graphs.check_graph_cell(*cell, CLASSIFICATION if table == search.SEARCH_TABLES[False] else REGRESSION)
-    trials = [trial for cell in cells for trial in search.search_trials(*cell, settings, seeds, folds)]
+    trials = [trial for cell in dict.fromkeys(cells) for trial in search.search_trials(*cell, settings, seeds, folds)]
+    if not plan:
+        check_writable(out, scores)
     do_trials(trials, table, store, device, workers, engine, plan=plan)
     if plan or not (out or scores):
         return

@@ -14,7 +14,7 @@ from armagnn.cli.trials_progress import TrialsProgress, duration
 from armagnn.paper.jobs import CellTrial, Job, make_jobs, work
 from armagnn.training.config import torch_device
 from armagnn.training.engine import execute
-from armagnn.training.store import Store
+from armagnn.training.store import Store, checkpoints_of
 
 StorePath = Annotated[Path, typer.Option("--store", help="Where finished trials are kept.")]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:1.")]
@@ -36,7 +36,7 @@ def do_trials(
 ) -> None:
     """Do the trials that the store does not have yet, or say what they would take."""
     torch_device(device)  # refuses what is not there
-    jobs = make_jobs(trials, table=table, device=device, checkpoints=store.parent / "checkpoints")
+    jobs = make_jobs(trials, table=table, device=device, checkpoints=checkpoints_of(store))
     if plan:
         show_plan(jobs, store)
         return
@@ -44,7 +44,6 @@ def do_trials(
     for trial in trials:
         cell = (trial.config.dataset, trial.config.method, trial.config.protocol)
         planned[cell] = planned.get(cell, 0) + 1
-    store.parent.mkdir(parents=True, exist_ok=True)
     with Store(store) as opened, TrialsProgress(Console(stderr=True), planned) as progress:
         execute(jobs, work, opened, workers, engine, progress)
 

@@ -114,9 +114,7 @@ class Job:
         return trials
 
 
-def make_jobs(
-    trials: Sequence[CellTrial], *, table: str, device: str = "cpu", checkpoints: str | Path = "runs/checkpoints"
-) -> list[Job]:
+def make_jobs(trials: Sequence[CellTrial], *, table: str, checkpoints: Path, device: str = "cpu") -> list[Job]:
     """Group trials into batches: of one shape and one fold, as many as a batch may have."""
     groups: dict[tuple[Any, ...], list[CellTrial]] = {}
     for trial in trials:

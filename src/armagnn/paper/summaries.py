@@ -12,6 +12,7 @@ from typing import Final
 
 from scipy import stats
 
+from armagnn.data.folds import FOLDS
 from armagnn.errors import DataError
 
 LABELS: Final = {
@@ -28,10 +29,11 @@ Published = Mapping[str, Mapping[str, tuple[float, float]]]  # by method and dat
 
 @dataclass(frozen=True)
 class Summary:
-    """The values of a metric in one cell."""
+    """The values of a metric in one cell, and the fold that each is of (some tables have none)."""
 
     values: tuple[float, ...]
     devices: frozenset[str]
+    folds: tuple[str, ...] = ()
 
     @property
     def mean(self) -> float:
@@ -55,6 +57,7 @@ def read_cells(path: Path, metric: str) -> dict[Cell, Summary]:
     """The cells of a table's CSV file for one metric."""
     values: dict[Cell, list[float]] = {}
     devices: dict[Cell, set[str]] = {}
+    folds: dict[Cell, list[str]] = {}
     seen: set[tuple[Cell, str, str]] = set()
     try:
         with path.open(newline="") as file:
@@ -67,9 +70,10 @@ def read_cells(path: Path, metric: str) -> dict[Cell, Summary]:
                     seen.add(place)
                     values.setdefault(cell, []).append(float(row["value"]))
                     devices.setdefault(cell, set()).add(row.get("device", ""))
+                    folds.setdefault(cell, []).append(place[2])
     except (OSError, KeyError, ValueError) as error:
         raise DataError(f"{path}: not a table of results ({error}). Make it with: armagnn results export.") from error
-    return {cell: Summary(tuple(found), frozenset(devices[cell])) for cell, found in values.items()}
+    return {cell: Summary(tuple(found), frozenset(devices[cell]), tuple(folds[cell])) for cell, found in values.items()}
 
 
 def welch(ours: Summary, theirs: Summary) -> float:
@@ -79,11 +83,57 @@ def welch(ours: Summary, theirs: Summary) -> float:
     return float(stats.ttest_ind(ours.values, theirs.values, equal_var=False).pvalue)
 
 
-def against(arma: Summary, other: Summary, digits: int = 1) -> str:
-    """ARMA's lead over a method, the difference of the means, with the p-value of Welch's test."""
-    p = welch(arma, other)
-    lead = f"{arma.mean - other.mean:+.{digits}f}"
-    return lead if math.isnan(p) else f"{lead} (p {'< 0.001' if p < 0.001 else f'= {p:.3f}'})"
+def fold_leads(ours: Summary, theirs: Summary) -> tuple[float, ...]:
+    """The mean of our runs minus that of theirs on each fold that both have.
+
+    Example:
+        >>> ours = Summary((3.0, 5.0, 8.0, 9.0), frozenset(), ("0", "0", "1", "2"))
+        >>> fold_leads(ours, Summary((5.0, 3.0), frozenset(), ("1", "0")))
+        (1.0, 3.0)
+    """
+    means: list[dict[str, float]] = []
+    for cell in (ours, theirs):
+        by_fold: dict[str, list[float]] = {}
+        for fold, value in zip(cell.folds, cell.values, strict=True):
+            by_fold.setdefault(fold, []).append(value)
+        means.append({fold: statistics.fmean(values) for fold, values in by_fold.items()})
+    return tuple(mean - means[1][fold] for fold, mean in means[0].items() if fold in means[1])
+
+
+def corrected(leads: Sequence[float], tests: float = 1 / FOLDS) -> float:
+    r"""The two-sided p-value of the corrected resampled t-test of Nadeau and Bengio (2003) that the mean lead is 0.
+
+    .. math:: t = \bar d \Big/ \sqrt{\Big(\frac1J + \frac{n_2}{n_1}\Big)\, s^2(d)}
+
+    with J - 1 degrees of freedom, for the leads d on J folds: on each, a share `tests` of the graphs, n2, tests what
+    was learnt from the others, n1 (those for early stopping among them). Without n2 / n1 it is the paired t-test, which
+    takes the folds as independent; but any two of them share most of their training graphs. Nan of fewer than two
+    folds, or where all leads are the same.
+
+    Example:
+        >>> round(corrected([1.0, 2.0, 3.0, 4.0]), 4)
+        0.0485
+    """
+    if len(leads) < 2 or len(set(leads)) == 1:
+        return math.nan
+    variance = (1 / len(leads) + tests / (1 - tests)) * statistics.variance(leads)
+    return float(2 * stats.t.sf(abs(statistics.fmean(leads)) / math.sqrt(variance), len(leads) - 1))
+
+
+def against(arma: Summary, other: Summary, digits: int = 1, *, paired: bool = False) -> str:
+    """ARMA's lead over a method with its p-value: of the means of all runs, by Welch's test; or, paired, fold by fold.
+
+    Paired, lead and test (`corrected`) are over the folds that both have; "" if there are none.
+    """
+    if paired:
+        leads = fold_leads(arma, other)
+        if not leads:
+            return ""
+        lead, p = statistics.fmean(leads), corrected(leads)
+    else:
+        lead, p = arma.mean - other.mean, welch(arma, other)
+    shown = f"{lead:+.{digits}f}"
+    return shown if math.isnan(p) else f"{shown} (p {'< 0.001' if p < 0.001 else f'= {p:.3f}'})"
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -100,9 +150,18 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def comparison(
-    dataset: str, cells: Mapping[Cell, Summary], published: Published, methods: Sequence[str], digits: int = 1
+    dataset: str,
+    cells: Mapping[Cell, Summary],
+    published: Published,
+    methods: Sequence[str],
+    digits: int = 1,
+    *,
+    paired: bool = False,
 ) -> str:
-    """The table of one dataset: the paper's numbers and ours in both protocols; "" if there are no rows of it."""
+    """The table of one dataset: the paper's numbers and ours in both protocols; "" if there are no rows of it.
+
+    ARMA's lead is tested as `against` does it, paired by folds or not.
+    """
     shown = [method for method in methods if any((dataset, method, way) in cells for way in ("paper", "tuned"))]
     rows = []
     for method in shown:
@@ -111,7 +170,10 @@ def comparison(
         for way in ("paper", "tuned"):
             ours, arma = cells.get((dataset, method, way)), cells.get((dataset, "arma", way))
             row.append("" if ours is None else ours.shown(digits))
-            row.append("" if ours is None or arma is None or method == "arma" else against(arma, ours, digits))
+            if ours is None or arma is None or method == "arma":
+                row.append("")
+            else:
+                row.append(against(arma, ours, digits, paired=paired))
         tuned = cells.get((dataset, method, "tuned"))
         row.append("" if tuned is None or paper is None else f"{tuned.mean - paper[0]:+.{digits}f}")
         rows.append(row)

@@ -128,7 +128,7 @@ class GraphTask:
     A network with one output for each target learns them all, and its loss is the mean over targets; of one with a
     single output, every trial learns a target of its own, its ``target``. The order of the batches is a function of the
     fold's number and the epoch: trials that share a fold share it. On a GPU batches are built there, all of one size
-    (see `GraphBatches.take_padded`), so that a step can be recorded.
+    (see `GraphBatches.take_padded`), so that a step can be recorded; their size, too, is a function of fold and epoch.
 
     Args:
         dataset: the graphs.
@@ -189,7 +189,7 @@ class GraphTask:
         self.steps = -(-len(fold.train) // batch_size)
         self._plan = torch.empty(self.steps, batch_size, dtype=torch.int64, device=self.device)
         self._parts: tuple[Tensor, ...] = ()
-        self._room = (0, 0)
+        self._room, self._measured = (0, 0), 0  # rows and nonzeros of a batch, for the epochs before `_measured`
         self._chunks = {split: self._chunked(getattr(fold, split)) for split in ("val", "test")}
 
     # --------------------------------------------------------------------------------------------------------- batches
@@ -203,15 +203,25 @@ class GraphTask:
         self._parts = batches_of(self.fold.train.cpu(), self.batch_size, self.order, epoch)
         if not self.padded:
             return False
-        needed = [self.graphs.measure(part) for part in self._parts]
-        rows, nonzeros = (max(sizes) for sizes in zip(*needed, strict=True))
         missing = self.steps * self.batch_size - len(self.fold.train)
         plan = F.pad(torch.cat(self._parts), (0, missing), value=self.graphs.num_graphs)
         self._plan.copy_(plan.view(self.steps, self.batch_size))
-        if rows < self._room[0] and nonzeros <= self._room[1]:
-            return False
-        self._room = max(self._room[0], math.ceil(1.1 * rows) + 1), max(self._room[1], math.ceil(1.1 * nonzeros))
-        return True
+        before = self._room
+        if epoch < self._measured:
+            self._measured, self._room = 0, (0, 0)
+        # padding may change the last bits of a sum, so a resumed run must pad as if it had done the epochs before
+        for skipped in range(self._measured, epoch):
+            self._make_room(batches_of(self.fold.train.cpu(), self.batch_size, self.order, skipped))
+        self._make_room(self._parts)
+        self._measured = epoch + 1
+        return self._room != before
+
+    def _make_room(self, parts: Sequence[Tensor]) -> None:
+        """Make the room larger, with some to spare, if the batches `parts` of an epoch do not fit."""
+        rows, nonzeros = (max(sizes) for sizes in zip(*map(self.graphs.measure, parts), strict=True))
+        if rows >= self._room[0] or nonzeros > self._room[1]:
+            room = math.ceil(1.1 * rows) + 1, math.ceil(1.1 * nonzeros)
+            self._room = max(self._room[0], room[0]), max(self._room[1], room[1])
 
     def batch(self, step: Tensor) -> GraphBatch:
         """The batch of a step of this epoch."""

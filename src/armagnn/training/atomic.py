@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -29,6 +30,25 @@ def write_atomic(path: Path, content: bytes) -> None:
         _sync_folder(path.parent)
     except OSError as error:
         raise RunError(f"{path}: cannot be written ({error.strerror}).") from error
+
+
+def check_writable(*paths: Path | None) -> None:
+    """Refuse files that :func:`write_atomic` could not write, before hours of work go into what is to be in them.
+
+    Folders that are missing are made, all of them; a file that is there stays as it is. None is no file.
+    """
+    for path in paths:
+        if path is None:
+            continue
+        try:
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary(path).touch()
+            temporary(path).unlink()
+        except OSError as error:
+            reason = f"{error.strerror}: {error.filename}"
+            raise RunError(f"{path}: cannot be written ({reason}). Choose another file.") from error
 
 
 def _sync_folder(folder: Path) -> None:

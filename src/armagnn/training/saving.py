@@ -18,7 +18,7 @@ class Saver:
     """Runs `Trials` from the checkpoint, if there is one, and writes another every so many seconds.
 
     Example:
-        >>> for outcome in Saver(Checkpoint("runs/checkpoints", "key"), trials).run():  # doctest: +SKIP
+        >>> for outcome in Saver(Checkpoint(checkpoints_of(DEFAULT_STORE), "key"), trials).run():  # doctest: +SKIP
         ...     keep(outcome)
     """
 

@@ -38,6 +38,16 @@ PATIENCE = 60.0  # seconds to wait for another process that is writing
 DEFAULT_STORE = Path("runs", "store.sqlite")
 
 
+def checkpoints_of(store: Path) -> Path:
+    """The folder beside a store where its unfinished trials are kept: no other store has the same.
+
+    Example:
+        >>> checkpoints_of(Path("runs", "store.sqlite")).name
+        'store.sqlite-checkpoints'
+    """
+    return store.with_name(f"{store.name}-checkpoints")
+
+
 def canonical(content: object) -> str:
     """JSON with one text for one content."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)

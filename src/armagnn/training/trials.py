@@ -169,8 +169,7 @@ class Trials:
             raise ParameterError(f"{len(settings)} trials of a network that cannot be batched: train them one by one.")
         self.task, self.epochs, self.patience, self.rules = task, epochs, patience, (stop_on, *beside)
         self.device, self.batched = torch.device(device), batched and len(settings) > 1
-        if self.device.type == "cuda":  # kernels are launched, and recorded, on the current device
-            torch.cuda.set_device(torch.cuda.current_device() if self.device.index is None else self.device.index)
+        _make_current(self.device)
         self.settings = list(settings)
         networks: list[Any] = [_drawn(build, setting.seed, dtype) for setting in settings]
         self.network = cast(Any, networks[0].to(self.device))
@@ -442,6 +441,12 @@ class _Recorder:
 
 def _lists(found: dict[str, Tensor]) -> dict[str, list[float]]:
     return {name: values.tolist() for name, values in found.items()}
+
+
+def _make_current(device: torch.device) -> None:
+    """Launch, and record, kernels on this device from now on; "cuda" without a number is the current one already."""
+    if device.type == "cuda" and device.index is not None:  # torch refuses one without a number
+        torch.cuda.set_device(device)
 
 
 def _drawn(build: Callable[[], nn.Module], seed: int, dtype: torch.dtype) -> nn.Module:

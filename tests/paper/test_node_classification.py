@@ -23,6 +23,7 @@ from armagnn.paper import node_classification as node
 from armagnn.paper import search
 from armagnn.paper.jobs import CellTrial, make_jobs, work
 from armagnn.paper.published import ACCURACY, DATASETS, HYPERPARAMETERS, METHODS
+from armagnn.paper.search import Budget
 from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.engine import execute
 from armagnn.training.store import Record, Store
@@ -156,9 +157,9 @@ def test_the_search_is_the_same_for_all_methods_and_never_sees_test_data(tmp_pat
     assert arma[0] == replace(
         node.paper_config("cora", "arma"), protocol="tuned", stop_on="loss", patience=100
     )  # the first is the paper's
-    seeds = {trial.seed for trial in search.trials("cora", "arma", 5, 3)}
+    seeds = {trial.seed for trial in search.trials("cora", "arma", Budget(5, 3))}
     assert min(seeds) >= search.FIRST_SEED > 1000
-    trials = [replace(trial, config=replace(trial.config, epochs=3)) for trial in search.trials("cora", "gcn", 2, 2)]
+    trials = search.trials("cora", "gcn", Budget(2, 2, epochs=3))
     with Store(tmp_path / "store.sqlite") as store:
         execute(make_jobs(trials, table=search.TABLE, checkpoints=tmp_path), work, store)
         records = store.select(table=search.TABLE)
@@ -172,18 +173,37 @@ def scored(index: int, seed: int, accuracy: float) -> Record:
 
 def test_finals_decide() -> None:
     first = [scored(index, search.FIRST_SEED, accuracy) for index, accuracy in enumerate((70, 90, 80, 60, 50))]
-    trials = search.finals(first, "cora", "gcn", finalists=2, seeds=3)
+    trials = search.finals(first, "cora", "gcn", Budget(finalists=2, final_seeds=3))
     wanted = search.space("cora", "gcn", 5)
     assert [trial.config for trial in trials] == [wanted[1]] * 3 + [wanted[2]] * 3
     assert {trial.seed for trial in trials}.isdisjoint({record.seed for record in first})
     assert search.choose(first)["cora/gcn"] == asdict(wanted[1])  # the finals are still to come
     late = [scored(1, search.FINAL_SEED, 75.0), scored(2, search.FINAL_SEED, 79.0)]
-    assert search.choose([*first, *late], 2, 1)["cora/gcn"] == asdict(wanted[2])
-    assert search.choose([*first, *late[1:]], 2, 1)["cora/gcn"] == asdict(wanted[1])  # finals not held to their end
-    assert search.choose([*first, *late], 2, 2)["cora/gcn"] == asdict(wanted[1])
+    one, two = ({"cora": Budget(finalists=2, final_seeds=seeds)} for seeds in (1, 2))
+    assert search.choose([*first, *late], one)["cora/gcn"] == asdict(wanted[2])
+    assert search.choose([*first, *late[1:]], one)["cora/gcn"] == asdict(wanted[1])  # finals not held to their end
+    assert search.choose([*first, *late], two)["cora/gcn"] == asdict(wanted[1])
     table = list(csv.DictReader(search.scores_csv([*first, *late]).splitlines()))
     assert len(table) == 7
     assert {row["stage"] for row in table} == {"search", "finals"}
+
+
+def test_short_trainings_choose_what_is_trained_to_its_end() -> None:
+    """As on PPI, where there are no finals."""
+    budget = search.BUDGETS["ppi"]
+    trials = search.trials("ppi", "arma", budget)
+    assert {trial.config.epochs for trial in trials} == {budget.epochs} == {1000}
+    rates = [(c.input_dropout, c.hidden_dropout, c.skip_dropout) for c in search.space("ppi", "arma", 8)]
+    assert (0, 0, 0) in rates  # PPI needs little regularisation
+    records = [
+        Record(
+            search.TABLE, "ppi", "arma", "tuned", trial.run, 0, trial.seed, asdict(trial.config), {"val_accuracy": v}
+        )
+        for trial, v in zip(trials, (70.0, 72.0, 79.0, 75.0, 60.0, 61.0, 62.0, 63.0), strict=True)
+    ]
+    assert search.finals(records, "ppi", "arma", budget) == []
+    assert search.choose(records)["ppi/arma"] == asdict(search.space("ppi", "arma", 8)[2])
+    assert search.space("ppi", "arma", 8)[2].epochs == node.paper_config("ppi", "arma").epochs == 2000
 
 
 def command(folder: Path) -> list[str]:

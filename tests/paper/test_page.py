@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 from armagnn.errors import DataError
-from armagnn.paper.page import results_page, with_overview
+from armagnn.paper.page import finals_held, results_page, with_overview
+from armagnn.paper.page_reservoir import reservoir_section
 from armagnn.paper.summaries import Summary, against, corrected, fold_leads, read_cells, welch
 
 HEAD = "dataset,method,protocol,run,fold,metric,value,seed,epochs,seconds,device,config_hash\n"
@@ -18,7 +19,9 @@ HEAD = "dataset,method,protocol,run,fold,metric,value,seed,epochs,seconds,device
 def table(tmp_path: Path, *rows: str) -> Path:
     (tmp_path / "node-classification.csv").write_text(HEAD + "".join(f"{row},0,9,1.0,some GPU,abc\n" for row in rows))
     (tmp_path / "search").mkdir()
-    (tmp_path / "search" / "node-classification.csv").write_text("dataset,method,stage\ncora,gcn,finals\n")
+    (tmp_path / "search" / "node-classification.csv").write_text(
+        "dataset,method,stage,seeds\ncora,gcn,finals,1 2 3\nppi,arma,search,1\n"
+    )
     return tmp_path
 
 
@@ -37,7 +40,7 @@ def test_cells_and_their_summaries(tmp_path: Path) -> None:
     assert "86.8 ± 0.0 (1)" in page
     assert "some GPU" in page
     assert "Citeseer" not in page  # nothing there, nothing shown
-    assert "Finals were held for: GCN on cora." in page
+    assert "by the first stage alone, were chosen: GCN on Cora.\n" in page  # PPI has no finals to hold
     short = with_overview("a\n<!-- table 1 -->\nold\n<!-- end of table 1 -->\nb", folder)
     assert "| ARMA | 83.4 / - | 72.5 / - | 78.9 / - | 90.5 / 92.0 ± 0.0 (1) |" in short
     assert short.startswith("a\n")
@@ -54,6 +57,29 @@ def test_the_committed_pages_are_those_of_the_committed_rows() -> None:
     assert (root / "docs" / "results.md").read_text() == results_page(root / "results")
     readme = (root / "README.md").read_text()
     assert readme == with_overview(readme, root / "results")
+
+
+def test_finals_are_held_when_all_finalists_have_all_seeds(tmp_path: Path) -> None:
+    path, seeds = tmp_path / "scores.csv", " ".join(str(seed) for seed in range(20))
+    rows = [f"cora,gcn,finals,{seeds}\n"] * 8
+    path.write_text("dataset,method,stage,seeds\n" + "".join(rows))
+    assert finals_held(path).endswith("chosen: none.")
+    path.write_text("dataset,method,stage,seeds\n" + "".join(rows[:7]) + "cora,gcn,finals,1 2\n")
+    assert finals_held(path).endswith("chosen: GCN on Cora.")
+
+
+def test_the_reservoir_stands_beside_the_trained_layer(tmp_path: Path) -> None:
+    folder = table(tmp_path, "cora,arma,tuned,0,0,accuracy,80", "cora,arma,tuned,1,0,accuracy,82")
+    assert reservoir_section(folder) == []
+    (folder / "reservoir.csv").write_text(
+        "dataset,method,protocol,run,fold,metric,value,seconds,device\ncora,reservoir,tuned,0,0,accuracy,79,2.0,CPU\n"
+        "cora,reservoir,tuned,1,0,accuracy,79,4.0,CPU\nmutag,reservoir,tuned,0,3,accuracy,90,0.25,CPU\n"
+        "mutag,reservoir,tuned,0,3,val_accuracy,10,9,CPU\ncora,arma,tuned,0,0,accuracy,80,7.0,CPU\n"
+    )
+    (section,) = reservoir_section(folder)
+    assert "| Cora | 79.0 ± 0.0 (2) | 3.0 | 81.0 ± 1.4 (2) | 7.0 |" in section
+    assert "| MUTAG | 90.0 ± 0.0 (1) | 0.2 |  |  |" in section
+    assert section in results_page(folder)
 
 
 def test_welch() -> None:

@@ -31,7 +31,7 @@ def convergence_section(folder: Path) -> list[str]:
     ]
     text = (
         "## Theorem 1: the convergent layer beside T fixed\n\nOne ARMA layer and a linear readout, 10 seeds, mean ± "
-        "sample deviation (runs); [convergence.md](convergence.md) describes the tasks. Cells that are missing are "
-        "still to be trained. Made on a CPU by `armagnn reproduce convergence`."
+        "sample deviation (runs); [convergence.md](convergence.md) describes the tasks. "
+        "Made on a CPU by `armagnn reproduce convergence`."
     )
     return [f"{text}\n\n{markdown(HEAD, rows)}"]

@@ -59,8 +59,8 @@ def space(dataset: str, method: str, count: int) -> list[NodeConfig]:
     """The settings that are tried: the paper's, then `count` - 1 random ones, the same for every method.
 
     On the citation networks the drop rates are uniform in [0, 0.9], L2 is log-uniform in [5e-5, 2e-2]. PPI needs less
-    regularisation: there each rate is 0 or uniform in [0, 0.3], L2 is in [1e-8, 1e-4]. The activation is ReLU or ELU; the last layer has K as the
-    first, or 1. What a method does not have (skip connections, K) it ignores.
+    regularisation: there each rate is 0 or uniform in [0, 0.3], L2 is in [1e-8, 1e-4]. The activation is ReLU or ELU;
+    the last layer has K as the first, or 1. What a method does not have (skip connections, K) it ignores.
 
     Example:
         >>> arma, gcn = (space("cora", method, 9)[5] for method in ("arma", "gcn"))

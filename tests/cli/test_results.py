@@ -83,11 +83,21 @@ def test_list_of_the_default_store_that_is_missing(
 def test_export(run: CliRunner, stores: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # the settings of the toys are not the table's
     monkeypatch.setattr(sys.modules["armagnn.cli.results"], "is_current", lambda record: True)
-    result = run.invoke(app, ["results", "export", str(stores[1]), "--out", str(tmp_path / "results")])
+    result = run.invoke(app, ["results", "export", str(stores[0]), "--out", str(tmp_path / "results")])
     assert result.exit_code == 0, result.output
     lines = (tmp_path / "results" / "node-classification.csv").read_text().splitlines()
     assert lines[0].startswith("dataset,method,protocol,run,fold,metric,value,")
-    assert len(lines) == 1 + 3 * 2
+    assert len(lines) == 1 + 2 * 2
+
+
+def test_export_leaves_out_a_cell_with_gaps(
+    run: CliRunner, stores: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["armagnn.cli.results"], "is_current", lambda record: True)
+    result = run.invoke(app, ["results", "export", str(stores[1]), "--out", str(tmp_path / "results")])
+    assert "cora arma paper: 2 trials, not without gaps, are left out" in result.output  # of runs 1 and 2
+    lines = (tmp_path / "results" / "node-classification.csv").read_text().splitlines()
+    assert {line.split(",")[1] for line in lines[1:]} == {"gcn"}
 
 
 def test_export_leaves_out_what_is_no_longer_chosen(run: CliRunner, stores: tuple[Path, Path], tmp_path: Path) -> None:

@@ -76,11 +76,14 @@ def export(
     store: Annotated[Path, typer.Argument(help="The store.", metavar="[STORE]")] = DEFAULT_STORE,
     out: Annotated[Path, typer.Option(help="The folder for the tables.")] = Path("results"),
 ) -> None:
-    """Write each table as OUT/TABLE.csv, one row per trial and metric."""
+    """Write each table as OUT/TABLE.csv, one row per trial and metric.
+
+    A cell whose runs have gaps is left out: it was interrupted, and those of a batch that end first are not its mean.
+    """
     console = Console()
     with Store(store, must_exist=True) as opened:
         records = opened.select()
-    records = _shown(records, console)
+    records = _without_gaps(_shown(records, console), console)
     for name, rows in groupby(records, key=lambda record: record.table):
         trials = list(rows)
         export_csv(trials, out / f"{name}.csv")
@@ -114,6 +117,18 @@ def _shown(records: list[Record], console: Console) -> list[Record]:
     if len(current) < len(tables):
         _say(console, f"{len(tables) - len(current)} trials with other settings than the table has now are left out")
     return current
+
+
+def _without_gaps(records: list[Record], console: Console) -> list[Record]:
+    """The trials of cells whose runs are 0, 1, 2, ... in every fold."""
+    runs: dict[tuple[str, ...], dict[int, set[int]]] = {}
+    for record in records:
+        runs.setdefault((record.table, *record.cell), {}).setdefault(record.fold, set()).add(record.run)
+    whole = {cell for cell, folds in runs.items() if all(max(found) < len(found) for found in folds.values())}
+    for cell in sorted(runs.keys() - whole):
+        done = sum(len(found) for found in runs[cell].values())
+        _say(console, f"{' '.join(cell[1:])}: {done} trials, not without gaps, are left out until the rest is done")
+    return [record for record in records if (record.table, *record.cell) in whole]
 
 
 def _say(console: Console, text: str) -> None:

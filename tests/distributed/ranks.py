@@ -184,6 +184,19 @@ def check_refusals(mesh: Any, ranks: int) -> None:
             parallelize_stacks(plain(num_stacks=4), pair)
 
 
+def check_autocast(mesh: Any) -> None:
+    """Every rank goes the plain layer's way, whatever its own share would choose: the types depend on it."""
+    op = GraphOperator.from_edge_index(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 5)
+    for stacks in (4, 5):
+        torch.manual_seed(3)
+        conv, x = ARMAConv(8, 4, stacks, 2), torch.randn(5, 8)
+        parallel = parallelize_stacks(conv, mesh)
+        with torch.autocast("cpu", torch.bfloat16):
+            ours, theirs = parallel(x, op), conv(x, op)
+        assert ours.dtype == theirs.dtype
+        torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2)
+
+
 def checks(ranks: int) -> Iterator[str]:
     mesh = init_device_mesh("cpu", (ranks,))
     check_values_and_gradients(mesh)
@@ -196,6 +209,8 @@ def checks(ranks: int) -> Iterator[str]:
     yield "states"
     check_training(mesh)
     yield "training"
+    check_autocast(mesh)
+    yield "autocast"
     check_refusals(mesh, ranks)
     yield "refusals"
 

@@ -24,7 +24,7 @@ from oracles import numbers, random_graph
 pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="this build of torch has no gloo")
 
 HERE = Path(__file__).parent
-CHECKS = ("values and gradients", "fixed points", "second derivatives", "states", "training", "refusals")
+CHECKS = ("values and gradients", "fixed points", "second derivatives", "states", "training", "autocast", "refusals")
 LIMIT = 240  # seconds: the ranks need ten, of which most is spent importing torch
 
 
@@ -127,3 +127,11 @@ def test_bad_input(group: Any) -> None:
     parallel.local.explain = True
     with pytest.raises(ParameterError, match="explanations are made of a plain ARMAConv"):
         parallel(x, edges)
+
+
+def test_a_share_is_not_shared_out_again_and_the_mode_is_kept(group: Any) -> None:
+    parallel = parallelize_stacks(ARMAConv(3, 5, num_stacks=3).eval(), group)
+    assert not parallel.training
+    assert not parallel.local.training
+    with pytest.raises(ParameterError, match="share already"):
+        parallelize_stacks(parallel.local, group)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -509,3 +510,46 @@ def test_bad_input() -> None:
         make().stacks(x, op, initial=numbers(2, 9, 4).float())
     with pytest.raises(ParameterError, match="PyG"):
         make().to_pyg()
+
+
+# ---------------------------------------------------------------------------------------------- what a review found
+
+
+def test_self_loops_and_conversions_are_no_reason_to_refuse_a_graph() -> None:
+    """Their norm is 1 up to the rounding that the values have seen."""
+    for seed in range(12):
+        graph = random_graph(9, 14, seed=seed).both_ways()
+        weight = graph.edge_weight().float()
+        op = GraphOperator.from_edge_index(graph.edge_index, graph.num_nodes, weight).to(torch.float64)
+        make()(numbers(graph.num_nodes, 3), op)
+    conv = ARMAConv(3, 4, fixed_point=FixedPoint())
+    with torch.autocast("cpu", torch.bfloat16):
+        assert conv(torch.randn(op.num_nodes, 3), op.to(torch.float32)).isfinite().all()
+
+
+@pytest.mark.parametrize("width", [16, 256])
+def test_the_bound_is_tight_in_bfloat16_too(width: int) -> None:
+    weight = bounded(torch.randn(2, width, width, generator=torch.Generator().manual_seed(0)).bfloat16(), 0.95)
+    norms = torch.linalg.matrix_norm(weight.double(), 2)
+    assert (norms <= 0.95).all()
+    assert (norms > 0.95 * 0.9).all()
+
+
+def test_what_is_declared_but_known_to_expand_is_refused() -> None:
+    for act in (nn.CELU(-0.5), nn.CELU(2.0), NonExpansive(nn.ELU(2.0)), NonExpansive(NonExpansive(nn.GELU()))):
+        with pytest.raises(ParameterError, match="non-expansive"):
+            ARMAConv(3, 4, act=act, fixed_point=FixedPoint())
+    ARMAConv(3, 4, act=NonExpansive(NonExpansive(nn.CELU(0.5))), fixed_point=FixedPoint())
+
+
+def test_weights_that_are_not_finite_are_named() -> None:
+    conv, (x, op) = make(), problem()
+    with torch.no_grad():
+        conv.weight[0, 0, 0, 0] = float("nan")
+    with pytest.raises(ParameterError, match="weights W hold values that are not finite"):
+        conv(x, op)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    found = FixedPoint(np.float32(1e-3), np.int64(7), np.float64(0.5))
+    assert (found.max_iter, found.contraction) == (7, 0.5)

@@ -292,3 +292,12 @@ def test_bad_pools() -> None:
         pool_states(states, [0, 4], "max")  # type: ignore[arg-type]
     with pytest.raises(GraphError, match="ptr"):
         pool_states(states, [0, 3])
+
+
+def test_what_is_set_after_fitting_is_checked_too_and_numpys_numbers_are_numbers() -> None:
+    X = features()
+    fitted = small().fit(X)
+    with pytest.raises(ParameterError, match="gelu"):
+        fitted.set_params(act="gelu").transform(X)
+    small(max_iter=np.int64(5000), contraction=np.float32(0.5), spread=np.int64(1)).fit(X)
+    assert pool_states([[1.0], [3.0]], [0, 2]).tolist() == [[2.0]]

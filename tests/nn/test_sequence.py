@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from armagnn import CSR, GraphOperator
-from armagnn.errors import ArmagnnError, DTypeError, ParameterError, ShapeError
+from armagnn.errors import ArmagnnError, DTypeError, GraphError, ParameterError, ShapeError
 from armagnn.nn import ARMAConv
 from armagnn.solvers import FixedPoint
 from oracles import Graph, assert_near, numbers, random_graph
@@ -244,3 +244,21 @@ def test_the_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     assert [line[:20].strip() for line in lines[1:]] == [
         "persistence", "straight line", "ARMA without memory", "ARMA over time",
     ]  # fmt: skip
+
+
+def test_a_convergent_layer_refuses_operators_that_expand_also_in_time() -> None:
+    star = torch.tensor([[0, 0, 0, 1], [1, 2, 3, 0]])  # directed: its norm is 1.7
+    conv, x = ARMAConv(3, 4, 2, fixed_point=FixedPoint()), torch.randn(4, 3)
+    for call in (
+        lambda: conv.sequence([x, x], star), lambda: conv.step(None, x, star), lambda: conv([x, x], [star, star])
+    ):  # fmt: skip
+        with pytest.raises(GraphError, match="norm of at most 1"):
+            call()
+
+
+def test_a_stream_under_autocast() -> None:
+    conv, x = ARMAConv(8, 4, 2, 3), torch.randn(5, 8)
+    op = conv.operator(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 5)
+    with torch.autocast("cpu", torch.bfloat16):
+        state = conv.step(conv.step(None, x, op), x, op)
+        torch.testing.assert_close(state.mean(0), list(conv.sequence([x, x], op))[-1], rtol=2e-2, atol=2e-2)

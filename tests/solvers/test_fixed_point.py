@@ -245,3 +245,19 @@ def test_a_failure_of_the_adjoint_raises_or_warns() -> None:
 def test_bad_settings(name: str, value: Any) -> None:
     with pytest.raises(ParameterError, match=name):
         FixedPoint(**{name: value})
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_tolerance_that_can_be_reached_is_reached(name: str) -> None:
+    """Four units of rounding of the state would be 5e-6: a residual that still falls is not stopped there."""
+    b = torch.full((1, 10_000), 0.1)
+    statistics = SOLVERS[name](lambda x, rows: 0.5 * x + b[rows], torch.zeros_like(b), 1e-6, 200).statistics
+    assert statistics.tolerances == [1e-6]
+    assert statistics.residuals[0][-1] < 1e-6
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_no_steps_and_no_problems(name: str) -> None:
+    with pytest.raises(ParameterError, match="at least 1 step"):
+        SOLVERS[name](lambda x, rows: x, torch.zeros(1, 1), 1e-6, 0)
+    assert SOLVERS[name](lambda x, rows: x, torch.zeros(0, 3), 1e-6, 5).value.shape == (0, 3)

@@ -42,6 +42,10 @@ class Share(ARMAConv):
         stacked = state.reshape(features.shape[0], self.num_stacks, self.out_channels)
         return self._signals(kernels.stack_mean(stacked).unsqueeze(1), x.shape).squeeze(0)
 
+    def _propagates_first(self, features: Tensor | CSR, stacks: int | None = None) -> bool:
+        """Go the way of the whole layer on every rank: under autocast the type of the output depends on it."""
+        return super()._propagates_first(features, self.total)
+
     def _recursion(self, features: Tensor | CSR, op: GraphOperator) -> Recursion:
         plain = super()._recursion(features, op)
         if plain.seed is None:

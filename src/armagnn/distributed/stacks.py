@@ -54,6 +54,7 @@ class ParallelStacks(nn.Module):
     """An `ARMAConv` whose stacks are shared out over ranks; `parallelize_stacks` makes it.
 
     All ranks call it together with the same input, and each gets the whole output and the whole gradient of its input.
+    Where one rank raises (a solve that does not converge, say), the others wait for it until the group's timeout.
     A rank holds, trains and needs memory for its own stacks only: ``local``. Ranks that are seeded alike drop the same
     entries that one process with that seed would drop.
 
@@ -65,6 +66,8 @@ class ParallelStacks(nn.Module):
         super().__init__()
         if not isinstance(conv, ARMAConv):
             raise DTypeError(f"parallelize_stacks takes an ARMAConv, got {type(conv).__name__}.")
+        if isinstance(conv, Share):
+            raise ParameterError("this layer is a rank's share already: parallelize the whole layer.")
         if conv.in_channels == -1:
             raise ParameterError("the layer does not know its in_channels yet: call it once, or make it with a number.")
         self.group = _group(mesh)
@@ -84,6 +87,7 @@ class ParallelStacks(nn.Module):
                 setattr(self.local, name, Parameter(self._mine(name, whole).clone(), parameter.requires_grad))
             else:  # an activation's own, which all stacks share
                 self._share(self.local.get_parameter(name), whole)
+        self.train(conv.training)
         self.register_state_dict_post_hook(_gather)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_pre_hook(_cut)  # type: ignore[no-untyped-call]
 

@@ -19,7 +19,7 @@ from armagnn.kernels.ops import is_batched
 from armagnn.kernels.random import draw_seed
 from armagnn.nn import activations
 from armagnn.nn.checks import check_features, check_fit, check_kind, check_probability, check_size, check_weights
-from armagnn.nn.contraction import bounded, check_nonexpansive
+from armagnn.nn.contraction import bounded, check_nonexpansive, check_operator
 from armagnn.nn.convergent import check_state, converge
 from armagnn.nn.explain import masked_operator
 from armagnn.nn.recursion import Recursion, recursion
@@ -302,6 +302,7 @@ class ARMAConv(MessagePassing):
         """Return the fixed points of the stacks, shape (K, ..., N, F_out)."""
         assert self.fixed_point is not None
         shape = (self.num_stacks, *x.shape[:-1], self.out_channels)
+        check_operator(op)
         with torch.autocast(x.device.type, enabled=False):  # an iteration in bfloat16 stops far from its fixed point
             x, op = x.to(self.skip_weight.dtype), op.to(self.skip_weight.dtype)
             start = None if initial is None else check_state("initial", initial, shape, x)
@@ -371,13 +372,13 @@ class ARMAConv(MessagePassing):
             raise ParameterError("the W of a layer without fixed_point is not bounded: see weight.")
         return bounded(self.weight.squeeze(0), self.fixed_point.contraction)
 
-    def _propagates_first(self, features: Tensor | CSR) -> bool:
+    def _propagates_first(self, features: Tensor | CSR, stacks: int | None = None) -> bool:
         """Return whether (L X) W0 is cheaper than L (X W0): by width, and an X without gradient goes one way only."""
         if self.init != "linear" or isinstance(features, CSR):
             return False
         backward = int(torch.is_grad_enabled())
         return self.in_channels * (1 + backward * needs_gradient(features)) < (
-            self.num_stacks * self.out_channels * (1 + backward)
+            (stacks or self.num_stacks) * self.out_channels * (1 + backward)
         )
 
     def _unfused(self) -> Callable[[Tensor], Tensor] | None:

@@ -37,8 +37,13 @@ def bounded(weight: Tensor, contraction: float) -> Tensor:
     with torch.autocast(weight.device.type, enabled=False):
         wide = weight.float() if weight.dtype == torch.bfloat16 else weight
         # a little more than the norm, so that its rounding does not push the product over the bound
-        margin = 1.0 + 4 * wide.shape[-1] * torch.finfo(weight.dtype).eps
-        norm = margin * torch.linalg.matrix_norm(wide, 2, keepdim=True)
+        width, margin = wide.shape[-1], 1.0 + 4 * wide.shape[-1] * torch.finfo(wide.dtype).eps
+        if wide.dtype != weight.dtype:  # entries rounded by half a unit change the norm by no more than this
+            margin += 0.5 * width**0.5 * torch.finfo(weight.dtype).eps
+        try:
+            norm = margin * torch.linalg.matrix_norm(wide, 2, keepdim=True)
+        except torch.linalg.LinAlgError as error:
+            raise ParameterError("the weights W hold values that are not finite: their norm is not known.") from error
         scaled: Tensor = wide * (contraction / norm.clamp(min=1.0))
         return scaled.to(weight.dtype)
 
@@ -98,27 +103,28 @@ def check_nonexpansive(act: str | Callable[[Tensor], Tensor] | None) -> None:
         armagnn.errors.ParameterError: fixed_point needs a non-expansive activation (Theorem 1), which gelu is not: use
         one of relu, leaky_relu, elu, celu, tanh, sigmoid, softplus, softsign.
     """
-    declared = isinstance(act, NonExpansive)
-    inner: Any = act.function if isinstance(act, NonExpansive) else act
+    declared, inner = isinstance(act, NonExpansive), act
+    while isinstance(inner, NonExpansive):
+        inner = inner.function
     name = inner if isinstance(inner, str) else _MODULES.get(type(inner)) or _named(inner)
     if name in _EXPANSIVE:
         raise ParameterError(
             f"fixed_point needs a non-expansive activation (Theorem 1), which {name} is not: "
             f"use one of {', '.join(_FINE)}."
         )
-    if inner is None or declared:
+    if inner is None:
         return
-    if name is None:
+    if name is None and not declared:
         raise ParameterError(
             f"fixed_point needs a non-expansive activation (Theorem 1), and nothing is known about {inner!r}: "
             "declare it by act=NonExpansive(function) if |σ(a) - σ(b)| <= |a - b|."
         )
-    slope = {"leaky_relu": "negative_slope", "elu": "alpha", "celu": "alpha"}.get(name)
-    number = getattr(inner, slope, 0.0) if slope is not None else 0.0
-    if not abs(number) <= 1:
+    slope = {"leaky_relu": "negative_slope", "elu": "alpha", "celu": "alpha"}.get(name or "")
+    number = getattr(inner, slope, 1.0) if slope is not None else 1.0
+    if not (0 < number <= 1 if name == "celu" else abs(number) <= 1):  # of a negative alpha, celu grows like an exp
         raise ParameterError(
             f"fixed_point needs a non-expansive activation (Theorem 1), and {name} with {slope}={number:g} may not be "
-            f"one: use {slope} <= 1."
+            f"one: use a {slope} in (0, 1]."
         )
 
 
@@ -135,10 +141,11 @@ def _named(function: Any) -> str | None:
 def check_operator(op: GraphOperator) -> None:
     """Raise unless an operator's norm is at most 1, up to the rounding of its values; worked out once per operator."""
     norm = operator_norm(op)
-    if not norm <= 1 + 16 * torch.finfo(op.dtype).eps:
+    # values may have been rounded to float32 before they were converted
+    if not norm <= 1 + 16 * max(torch.finfo(op.dtype).eps, torch.finfo(torch.float32).eps):
         advice = "symmetrize='max' or 'mean'" if not op.symmetric else "the default lambda_min and lambda_max"
         raise GraphError(
-            f"fixed_point needs an operator with a norm of at most 1 (Theorem 1), and this one has {norm:.6g}: "
+            f"fixed_point needs an operator with a norm of at most 1 (Theorem 1), and this one has {norm:.9g}: "
             f"build it with {advice}."
         )
 

@@ -13,7 +13,6 @@ from torch import Tensor
 from armagnn import kernels
 from armagnn.errors import ParameterError, ShapeError
 from armagnn.kernels import Settings
-from armagnn.nn.contraction import check_operator
 from armagnn.nn.recursion import Recursion
 from armagnn.operators import CSR, GraphOperator
 from armagnn.solvers import FixedPoint, Solution
@@ -61,7 +60,7 @@ def converge(
     Args:
         fixed_point: how to solve it.
         recursion: the steps; its W is bounded already.
-        op: the operator L, whose norm must not be above 1.
+        op: the operator L, whose norm must not be above 1 (`check_operator`).
         features: X, dense of shape (N * batch, F_in), node-major, or sparse of shape (N, F_in).
         initial: X(0), shape (K, N * batch * F_out), zero by default; the solution does not depend on it.
 
@@ -73,7 +72,6 @@ def converge(
             "a layer with fixed_point does not run under torch.func transforms (vmap, grad, ...), because how many "
             "steps it takes depends on the values: use a loop, or leading axes of x, and torch.autograd."
         )
-    check_operator(op)
     settings, (_, w, _, bias) = recursion.settings, recursion.weights
     assert w is not None
     skip = recursion.skip(0, features)

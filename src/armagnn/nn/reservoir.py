@@ -6,6 +6,7 @@ This is the one part of the package that is written against scikit-learn, and is
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, Final, Literal, Self
 
 import numpy as np
@@ -136,6 +137,7 @@ class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def transform(self, X: Any) -> NDArray[np.floating[Any]]:
         """Return the states of all stacks side by side, shape (N, K × units)."""
         check_is_fitted(self)
+        self._check()
         return self._solve(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False))[0]
 
     def _solve(self, X: Any) -> tuple[NDArray[np.floating[Any]], list[int]]:
@@ -215,13 +217,15 @@ def pool_states(
     pools = {"mean": AvgPool, "sum": SumPool}
     if pool not in pools:
         raise UnknownNameError("pool", pool, pools)
-    pooled: NDArray[np.floating[Any]] = pools[pool]()(torch.from_numpy(states), torch.as_tensor(ptr)).numpy()
+    pooled: NDArray[np.floating[Any]] = pools[pool]()(
+        torch.from_numpy(np.asarray(states)), torch.as_tensor(ptr)
+    ).numpy()
     return pooled
 
 
 def _check_range(name: str, value: object, low: float, high: float) -> None:
     """Raise unless it is a finite number from low to high."""
-    number = isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value)
+    number = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
     if not number or not low <= value <= high:  # type: ignore[operator]
         limits = f"in [{low:g}, {high:g}]" if np.isfinite(high) else f"of at least {low:g}"
         raise ParameterError(f"{name} must be a finite number {limits}, got {value!r}.")

@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from armagnn import kernels
 from armagnn.errors import DTypeError, ParameterError, ShapeError
+from armagnn.nn.contraction import check_operator
 from armagnn.nn.convergent import check_state
 from armagnn.nn.recursion import Recursion
 from armagnn.operators import CSR, GraphOperator
@@ -59,6 +61,8 @@ def next_state(conv: ARMAConv, state: Tensor | None, x: Any, graph: Any, edge_we
     if not conv.shared_weights:
         raise ParameterError("a layer with weights of its own for each step cannot stream: use shared_weights=True.")
     x, op = conv._checked(x, graph, edge_weight)
+    if conv.fixed_point is not None:
+        check_operator(op)
     features = conv._folded(x)
     recursion = conv._recursion(features, op)
     skip = recursion.skip(0, features)
@@ -68,7 +72,9 @@ def next_state(conv: ARMAConv, state: Tensor | None, x: Any, graph: Any, edge_we
         raise ParameterError(_NO_WEIGHT)
     else:
         shape = (conv.num_stacks, *x.shape[:-1], conv.out_channels)
-        flat = check_state("state", state, shape, x).reshape(conv.num_stacks, features.shape[0], conv.out_channels)
+        if torch.is_autocast_enabled(skip.device.type):  # which gave the last state its own type
+            state = state.to(skip.dtype)
+        flat = check_state("state", state, shape, skip).reshape(conv.num_stacks, features.shape[0], conv.out_channels)
         new = recursion.next(1, op, flat.transpose(0, 1).reshape(skip.shape), skip)
     return conv._signals(new.reshape(features.shape[0], conv.num_stacks, conv.out_channels), x.shape)
 
@@ -99,7 +105,9 @@ def _instants(conv: ARMAConv, xs: Any, graphs: Any, edge_weight: Any) -> list[tu
         if conv.cached and not all(isinstance(graph, GraphOperator) for graph in graphs):
             raise ParameterError("a layer that is cached=True keeps its first graph: build the operators of the steps.")
         instants = [conv._checked(x, graph, w) for x, graph, w in zip(xs, graphs, weights, strict=True)]
-    for t, (x, _) in enumerate(instants):
+    for t, (x, op) in enumerate(instants):
+        if conv.fixed_point is not None:
+            check_operator(op)
         if tuple(x.shape) != tuple(instants[0][0].shape):
             raise ShapeError(
                 f"x of step {t} has shape {tuple(x.shape)}, that of step 0 {tuple(instants[0][0].shape)}: the nodes, "

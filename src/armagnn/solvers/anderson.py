@@ -27,7 +27,8 @@ def anderson(function: Map, initial: Tensor, tol: float, max_iter: int, memory: 
 
     Where a contraction is weak (c near 1) and plain iteration needs thousands of steps, this needs tens or hundreds. It
     is safeguarded: a step that makes the residual larger is thrown away, with all that was remembered, and the plain
-    step from the last good state is taken instead. So a contraction is solved for certain, at worst in twice the steps.
+    step from the last good state is taken instead. So a contraction is solved for certain, in hardly more steps than
+    plain iteration takes.
 
     Autograd does not follow it: the weights depend on the states too. See `implicit` for the gradient of the solution.
 

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Final, Literal
 
 import torch
@@ -26,8 +27,8 @@ class FixedPoint:
     r"""Iterate until :math:`\|\bar X^{(t+1)} - \bar X^{(t)}\|_F < tol`, each stack by itself (Theorem 1).
 
     Args:
-        tol: the tolerance, a positive number. It cannot be finer than the type resolves, 4 ε ||X|| with ε = 1.2e-7 in
-            float32 and 2.2e-16 in float64; `Statistics` says which of the two was in force.
+        tol: the tolerance, a positive number. Where the residual no longer falls, one of 4 ε ||X|| is taken for none
+            (ε = 1.2e-7 in float32, 2.2e-16 in float64); `Statistics` says which of the two was in force.
         max_iter: the most steps of a stack.
         contraction: the bound on :math:`\|W_k\|_2`, in (0, 1). Information decays over distance: what k hops away is
             wanted must not have decayed, and a bound near 1 needs many steps.
@@ -55,7 +56,7 @@ class FixedPoint:
     def __post_init__(self) -> None:
         if not _is_number(self.tol) or not 0 < self.tol < math.inf:
             raise ParameterError(f"tol must be a positive number, got {self.tol!r}.")
-        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, int) or self.max_iter < 1:
+        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, Integral) or self.max_iter < 1:
             raise ParameterError(f"max_iter must be an integer of at least 1, got {self.max_iter!r}.")
         if not _is_number(self.contraction) or not 0 < self.contraction < 1:
             raise ParameterError(f"contraction must lie in (0, 1), both ends excluded, got {self.contraction!r}.")
@@ -108,9 +109,9 @@ class FixedPoint:
             f"{len(statistics.converged)} stacks (residual: {worst:.3g}): "
         )
         if not math.isfinite(worst):
-            return message + "the input or the weights hold values that are not finite."
-        return message + "use a larger max_iter or tol, or a smaller contraction."
+            return message + "something is not finite (input, weights, a gradient, or a norm that overflows)."
+        return message + "use a larger max_iter or tol, a smaller contraction, or float64."
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool)  # numpy's numbers, too

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from torch.linalg import vector_norm
 
+from armagnn.errors import ParameterError
+
 Map = Callable[[Tensor, Tensor], Tensor]
 """g(x, rows): the image of states x, shape (P', D), of the problems whose numbers are ``rows``, shape (P')."""
 
@@ -24,8 +26,8 @@ class Statistics:
 
     Attributes:
         residuals: for each problem the trace of ||g(x) - x||, one number a step.
-        tolerances: for each problem what the last of them had to be below: ``tol``, or 4 ε ||g(x)|| where that is more
-            (ε: the rounding of the type, 1.2e-7 in float32), because no iteration gets closer.
+        tolerances: for each problem what the last of them had to be below: ``tol``, or 4 ε ||g(x)|| (ε: the rounding of
+            the type, 1.2e-7 in float32) where that is more and the residual no longer falls.
         converged: for each problem whether it was.
         adjoint: the statistics of the solve behind the implicit gradient, once there was a backward pass; its residuals
             are relative to the gradient that came down.
@@ -73,11 +75,16 @@ def iterate(function: Map, initial: Tensor, tol: float, max_iter: int, accelerat
         max_iter: the most steps.
         acceleration: what to look at next.
     """
+    if max_iter < 1:
+        raise ParameterError(f"max_iter is {max_iter}; a solver needs at least 1 step.")
     problems = initial.shape[0]
+    if problems == 0:
+        return Solution(initial, Statistics([], [], []))
     alive, rows = list(range(problems)), torch.arange(problems, device=initial.device)
     statistics = Statistics([[] for _ in alive], [tol] * problems, [False] * problems)
     found: list[tuple[Tensor, Tensor]] = []
     state, rounding = initial, ROUNDING * torch.finfo(initial.dtype).eps
+    lowest = [math.inf] * problems
     for step in range(max_iter):
         image = function(state, rows)
         with torch.no_grad():
@@ -88,7 +95,9 @@ def iterate(function: Map, initial: Tensor, tol: float, max_iter: int, accelerat
             trace = statistics.residuals[problem]
             hopeless = not math.isfinite(residual) and (not trace or not math.isfinite(trace[-1]))
             trace.append(residual)
-            statistics.tolerances[problem] = tolerance = max(tol, floor) if math.isfinite(floor) else tol
+            falling, lowest[problem] = residual < lowest[problem], min(residual, lowest[problem])
+            tolerance = tol if falling or not math.isfinite(floor) else max(tol, floor)
+            statistics.tolerances[problem] = tolerance
             statistics.converged[problem] = residual < tolerance
             stopped.append(residual < tolerance or hopeless or step == max_iter - 1)
         if any(stopped):

@@ -42,7 +42,7 @@ def bounded(weight: Tensor, contraction: float) -> Tensor:
             margin += 0.5 * width**0.5 * torch.finfo(weight.dtype).eps
         try:
             norm = margin * torch.linalg.matrix_norm(wide, 2, keepdim=True)
-        except torch.linalg.LinAlgError as error:
+        except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
             raise ParameterError("the weights W hold values that are not finite: their norm is not known.") from error
         scaled: Tensor = wide * (contraction / norm.clamp(min=1.0))
         return scaled.to(weight.dtype)

@@ -6,7 +6,6 @@ This is the one part of the package that is written against scikit-learn, and is
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Real
 from typing import Any, Final, Literal, Self
 
 import numpy as np
@@ -24,6 +23,7 @@ from armagnn.nn.contraction import check_nonexpansive, check_operator
 from armagnn.nn.pool import AvgPool, SumPool
 from armagnn.operators import GraphOperator
 from armagnn.solvers import FixedPoint
+from armagnn.solvers.fixed_point import is_number
 
 FLOATS: Final = (np.float64, np.float32)
 
@@ -223,9 +223,8 @@ def pool_states(
     return pooled
 
 
-def _check_range(name: str, value: object, low: float, high: float) -> None:
+def _check_range(name: str, value: Any, low: float, high: float) -> None:
     """Raise unless it is a finite number from low to high."""
-    number = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
-    if not number or not low <= value <= high:  # type: ignore[operator]
+    if not is_number(value) or not np.isfinite(value) or not low <= value <= high:
         limits = f"in [{low:g}, {high:g}]" if np.isfinite(high) else f"of at least {low:g}"
         raise ParameterError(f"{name} must be a finite number {limits}, got {value!r}.")

@@ -54,11 +54,11 @@ class FixedPoint:
     on_failure: Literal["raise", "warn"] = "raise"
 
     def __post_init__(self) -> None:
-        if not _is_number(self.tol) or not 0 < self.tol < math.inf:
+        if not is_number(self.tol) or not 0 < self.tol < math.inf:
             raise ParameterError(f"tol must be a positive number, got {self.tol!r}.")
-        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, Integral) or self.max_iter < 1:
+        if not is_number(self.max_iter, Integral) or self.max_iter < 1:
             raise ParameterError(f"max_iter must be an integer of at least 1, got {self.max_iter!r}.")
-        if not _is_number(self.contraction) or not 0 < self.contraction < 1:
+        if not is_number(self.contraction) or not 0 < self.contraction < 1:
             raise ParameterError(f"contraction must lie in (0, 1), both ends excluded, got {self.contraction!r}.")
         for what, name, known in (
             ("backward", self.backward, ("implicit", "unrolled")),
@@ -113,5 +113,6 @@ class FixedPoint:
         return message + "use a larger max_iter or tol, a smaller contraction, or float64."
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)  # numpy's numbers, too
+def is_number(value: object, kind: type = Real) -> bool:
+    """Return whether it is a number, Python's or numpy's, and no bool."""
+    return isinstance(value, kind) and not isinstance(value, bool)

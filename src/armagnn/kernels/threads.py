@@ -84,10 +84,14 @@ def run(rows: Callable[..., None], team: Callable[..., None], arguments: tuple[A
         finally:
             numba.set_num_threads(before)
     else:
-        _run_on_python_threads(rows, arguments, bounds)
+        share_out(rows, arguments, bounds)
 
 
-def _run_on_python_threads(rows: Callable[..., None], arguments: tuple[Any, ...], bounds: list[int]) -> None:
+def share_out(rows: Callable[..., None], arguments: tuple[Any, ...], bounds: list[int]) -> None:
+    """Do what `run` does on ordinary threads, of which each takes the next range when it is done with one.
+
+    For work of many milliseconds that is better than a team: it waits for nobody whose core somebody else uses.
+    """
     chunks = deque(pairwise(bounds))
 
     def drain() -> None:
@@ -98,7 +102,7 @@ def _run_on_python_threads(rows: Callable[..., None], arguments: tuple[Any, ...]
                 return
             rows(*arguments, lo, hi)
 
-    helpers = len(chunks) - 1
+    helpers = min(len(chunks), torch.get_num_threads()) - 1
     futures = [_get_pool(helpers).submit(drain) for _ in range(helpers)]
     drain()
     for future in futures:

@@ -13,6 +13,9 @@ and there is nothing to keep. With P the gradient before the activation of a ste
 
 A gradient of weights is a sum over the signals. It is taken in `GROUPS` parts, each by one thread in a fixed order: the
 same bits for every thread count.
+
+The first call on a machine waits about ten seconds for the compiler. numba's cache on disk knows this file by its date:
+touch it after a change to gather.py, tile.py or cpu.py.
 """
 
 from __future__ import annotations
@@ -29,8 +32,8 @@ from armagnn.kernels.cpu import Array, _blocks, _numpy, _philox, _product_rows
 from armagnn.kernels.random import DROPOUT, MASK, threshold
 from armagnn.kernels.tile import ACTIVATED, GATED, PLAIN, VECTOR, multiply
 
-ROWS = 32
-"""Nodes whose neighbours are gathered before they are multiplied: what they gather stays in the first-level cache."""
+ROWS = 128
+"""Nodes whose neighbours are gathered before they are multiplied: few enough to stay near, and many enough for ∇W."""
 
 GROUPS = 32
 """Parts of a batch of which each has a sum of gradients of its own."""
@@ -58,7 +61,7 @@ class _Layer(NamedTuple):
     v: Array
     bias: Array
     steps: int
-    starts: bool
+    propagates_x: bool
     slope: Any
     drops: bool
     key: tuple[int, int]
@@ -105,7 +108,9 @@ def _propagate(graph: _Graph, x: Array, blocks: tuple[Array, Array], out: Array,
 
 
 @compiled()
-def _drop(layer: _Layer, x: Array, out: Array, node: int, b: int, batch: int, k: int, t: int, words: Array) -> None:
+def _drop(
+    layer: _Layer, x: Array, bias: Array, out: Array, node: int, b: int, batch: int, k: int, t: int, words: Array
+) -> None:
     # The mask of an entry depends on its place in the states of the whole batch, (N, batch, K, F_out), as everywhere.
     width, stacks, zero = x.shape[1], layer.bias.shape[1], layer.scale - layer.scale
     key0, key1 = layer.key
@@ -113,15 +118,23 @@ def _drop(layer: _Layer, x: Array, out: Array, node: int, b: int, batch: int, k:
         place = (((node + n) * batch + b) * stacks + k) * width
         first = place // 4
         _philox(first, (place + width + 3) // 4 - first, key0, key1, t, DROPOUT, words)
-        row, target, drawn = x[n], out[n], words[place - 4 * first :]
         for c in range(width):
-            target[c] = row[c] * layer.scale if drawn[c] >= layer.limit else zero
+            kept = words[place - 4 * first + c] >= layer.limit
+            out[n, c] = (x[n, c] * layer.scale if kept else zero) + bias[0, c]
 
 
 @compiled()
 def _add(out: Array, x: Array) -> None:
     for i in range(out.size):
         out[i] += x[i]
+
+
+@compiled()
+def _gate(out: Array, g: Array, share: Any, state: Array, slope: Any) -> None:
+    zero = slope - slope
+    for i in range(out.size):
+        z = g[i] * share
+        out[i] = (zero if slope == zero else z * slope) if state[i] <= zero else z
 
 
 @compiled()
@@ -141,9 +154,7 @@ def _run(graph: _Graph, layer: _Layer, x: Array, b: int, k: int, room: _Room) ->
             start, state, block = skip[lo:hi], room.states[now + lo : now + hi], room.block[: hi - lo]
             if layer.drops:
                 start = room.dropped[: hi - lo]
-                _drop(layer, skip[lo:hi], start, lo, b, batch, k, t, room.words)
-                for n in range(hi - lo):
-                    _add(start[n], late[0])
+                _drop(layer, skip[lo:hi], late, start, lo, b, batch, k, t, room.words)
             if t == 0:
                 multiply(state, start, room.lx[lo:hi], layer.w0[k], ACTIVATED, state, layer.slope)
             else:
@@ -153,7 +164,7 @@ def _run(graph: _Graph, layer: _Layer, x: Array, b: int, k: int, room: _Room) ->
 
 @compiled()
 def _propagate_x(graph: _Graph, layer: _Layer, x: Array, room: _Room) -> None:
-    if layer.starts:
+    if layer.propagates_x:
         _propagate(graph, x, graph.x_blocks, room.lx, 0, x.shape[0])
     else:
         room.lx[:] = layer.slope - layer.slope
@@ -176,68 +187,67 @@ def _forward(graph: _Graph, layer: _Layer, x: Array, out: Array, lo: int, hi: in
 
 
 @compiled()
+def _step_back(
+    transposed: _Graph, layer: _Layer, w_t: Array, b: int, batch: int, k: int, t: int, g: Array, above: Array,
+    pre: Array, room: _Room, w_grad: Array,
+) -> None:  # fmt: skip
+    """Compute P of step t from that of the step above, of the last from g, and add to the gradients of X V and W."""
+    nodes, nothing = pre.shape[0], transposed.nothing
+    share, step = pre.dtype.type(1 / layer.bias.shape[1]), min(t + 1, w_t.shape[0]) - 1
+    for lo in range(0, nodes, ROWS):
+        hi = min(lo + ROWS, nodes)
+        here, state, block = pre[lo:hi], room.states[t * nodes + lo : t * nodes + hi], room.block[: hi - lo]
+        if t == layer.steps - 1:
+            _gate(here.reshape(-1), g[lo:hi].reshape(-1), share, state.reshape(-1), layer.slope)
+        else:
+            total = w_grad[step, k]
+            _propagate(transposed, above, transposed.blocks, block, lo, hi)
+            multiply(total, total, state.T, block, PLAIN, total, layer.slope)
+            multiply(here, nothing, block, w_t[step, k], GATED, state, layer.slope)
+        if layer.drops:
+            here = room.dropped[: hi - lo]
+            _drop(layer, pre[lo:hi], nothing, here, lo, b, batch, k, t, room.words)
+        _add(room.skip[lo:hi].reshape(-1), here.reshape(-1))
+
+
+@compiled()
 def _backward(
     graph: _Graph, layer: _Layer, transposed: _Graph, w0_t: Array, w_t: Array, v_t: Array, x: Array, g: Array,
     needs_x: bool, x_grad: Array, w0_grad: Array, w_grad: Array, v_grad: Array, bias_grad: Array, lo: int, hi: int,
 ) -> None:  # fmt: skip
     batch, nodes, fan_in = x.shape
     groups, versions, stacks, width = bias_grad.shape
-    steps, slope, nothing = layer.steps, layer.slope, graph.nothing
-    zero, room = slope - slope, _room(x, width, steps)
-    skip, lifted = room.skip, _matrix(nodes, fan_in, x)
-    pre, above = _matrix(nodes, width, x), _matrix(nodes, width, x)
+    slope, zero, ones = layer.slope, layer.slope - layer.slope, np.ones((1, nodes), x.dtype)
+    pre, above, lifted = _matrix(nodes, width, x), _matrix(nodes, width, x), _matrix(nodes, fan_in, x)
+    room = _room(x, width, layer.steps)
+    skip = room.skip  # X V while the states are computed, its gradient after that
     for group in range(lo, hi):
         for b in range(batch * group // groups, batch * (group + 1) // groups):
             _propagate_x(graph, layer, x[b], room)
             lifted[:] = zero
             for k in range(stacks):
                 _run(graph, layer, x, b, k, room)
-                skip[:] = zero  # from here on the gradient of X V
-                for t in range(steps - 1, -1, -1):
+                skip[:] = zero
+                for t in range(layer.steps - 1, -1, -1):
                     pre, above = above, pre
-                    version = min(t, versions - 1)
-                    for r0 in range(0, nodes, ROWS):
-                        r1 = min(r0 + ROWS, nodes)
-                        here, block, state = (
-                            pre[r0:r1],
-                            room.block[: r1 - r0],
-                            room.states[t * nodes + r0 : t * nodes + r1],
-                        )
-                        if t == steps - 1:
-                            for n in range(r1 - r0):
-                                row, source, gate = here[n], g[b, r0 + n], state[n]
-                                for c in range(width):
-                                    less = zero if slope == zero else source[c] * slope
-                                    row[c] = less if gate[c] <= zero else source[c]
-                        else:
-                            step = min(t + 1, w_t.shape[0]) - 1
-                            total = w_grad[group, step, k]
-                            _propagate(transposed, above, graph.blocks, block, r0, r1)
-                            multiply(total, total, state.T, block, PLAIN, total, slope)
-                            multiply(here, nothing, block, w_t[step, k], GATED, state, slope)
-                        if layer.drops:
-                            for n in range(r1 - r0):
-                                _add(bias_grad[group, version, k], here[n])
-                            here = room.dropped[: r1 - r0]
-                            _drop(layer, pre[r0:r1], here, r0, b, batch, k, t, room.words)
-                        _add(skip[r0:r1].reshape(-1), here.reshape(-1))
-                    if t > 0 and versions == 1:
-                        continue
-                    if not layer.drops:
-                        for n in range(nodes):
-                            _add(bias_grad[group, version, k], skip[n])
-                    total = v_grad[group, version, k]
-                    multiply(total, total, x[b].T, skip, PLAIN, total, slope)
-                    if needs_x:
-                        multiply(x_grad[b], x_grad[b], skip, v_t[version, k], PLAIN, x_grad[b], slope)
-                    skip[:] = zero
-                if layer.starts:
+                    _step_back(transposed, layer, w_t, b, batch, k, t, g[b], above, pre, room, w_grad[group])
+                    version, complete = min(t, versions - 1), t == 0 or versions > 1
+                    if layer.drops or complete:  # the bias is added behind dropout
+                        total = bias_grad[group, version, k : k + 1]
+                        multiply(total, total, ones, pre if layer.drops else skip, PLAIN, total, slope)
+                    if complete:
+                        total = v_grad[group, version, k]
+                        multiply(total, total, x[b].T, skip, PLAIN, total, slope)
+                        if needs_x:
+                            multiply(x_grad[b], x_grad[b], skip, v_t[version, k], PLAIN, x_grad[b], slope)
+                        skip[:] = zero
+                if layer.propagates_x:
                     total = w0_grad[group, k]
                     multiply(total, total, room.lx.T, pre, PLAIN, total, slope)
                     if needs_x:
                         multiply(lifted, lifted, pre, w0_t[k], PLAIN, lifted, slope)
-            if layer.starts and needs_x:
-                _propagate(transposed, lifted, graph.x_blocks, room.lx, 0, nodes)
+            if layer.propagates_x and needs_x:
+                _propagate(transposed, lifted, transposed.x_blocks, room.lx, 0, nodes)
                 _add(x_grad[b].reshape(-1), room.lx.reshape(-1))
 
 
@@ -297,7 +307,7 @@ def backward(
     x_grad = torch.zeros(x.shape if needs_x else (1, 1, 1), dtype=x.dtype)
     arguments = (
         _of_graph(op[:3], x, settings.width), layer, _of_graph(op[3:6], x, settings.width), *turned,
-        _numpy(x), _numpy(g * (1.0 / settings.stacks)), needs_x, x_grad.numpy(), *(total.numpy() for total in found),
+        _numpy(x), _numpy(g), needs_x, x_grad.numpy(), *(total.numpy() for total in found),
     )  # fmt: skip
     _share_out(_backward, arguments, groups)
     w0_grad, w_grad, v_grad, bias_grad = (total.sum(0) for total in found)

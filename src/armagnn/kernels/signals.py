@@ -14,7 +14,7 @@ from armagnn.kernels.ops import backend
 FEWEST: Final = 4
 """Signals below which they are too few to share out. Not the number of threads, on which no bit shall depend."""
 
-CACHE: Final = 1 << 20
+CACHE: Final = 1 << 22
 """Bytes of the states of a stack on one signal above which they would leave the cache of a core from step to step."""
 
 

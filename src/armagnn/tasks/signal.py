@@ -133,8 +133,7 @@ class SignalNet(nn.Module):
     def set_rates(self, *rates: float | Tensor) -> None:
         """Change the drop rates, hidden and skip; without any, they stay as they are.
 
-        Numbers are what a batch of signals wants: an ARMA layer then runs as one operation, which draws masks in
-        passing. A tensor without axes may differ from trial to trial under vmap, and takes the layer step by step.
+        A rate is a number, or a tensor without axes, which may differ from trial to trial under vmap.
         """
         if not rates:
             return

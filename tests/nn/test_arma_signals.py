@@ -68,7 +68,7 @@ def close(ours: list[Tensor], theirs: list[Tensor], tolerance: float = 1e-11) ->
 
 @pytest.mark.parametrize("init", ["linear", "tied", "zero"])
 @pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("steps", [1, 2, 4])
+@pytest.mark.parametrize("steps", [2, 3])
 @pytest.mark.parametrize("directed", [False, True])
 def test_values_and_gradients_are_the_papers(
     taken: list[int], init: str, shared: bool, steps: int, directed: bool
@@ -187,11 +187,13 @@ def test_signals_without_a_gradient_and_in_single_precision(taken: list[int]) ->
 
 
 def test_what_goes_another_way(taken: list[int]) -> None:
-    """Few signals, an activation with exp, half the precision, large graphs, learned weights of edges, vmap."""
+    """Few signals, one step, a wide X, an activation with exp, bfloat16, vmap, learned edge weights, large graphs."""
     x, op = problem(6, 3, 8)
     conv = make(3, 4, 2, 2)
     conv(x[:3], op)
     conv(x[0], op)
+    make(3, 4, 2, 1)(x, op)
+    make(3, 1, 2, 2)(x, op)
     make(3, 4, 2, 2, act="elu")(x, op)
     make(3, 4, 2, 2).bfloat16()(x.bfloat16(), op.to(torch.bfloat16))
     torch.func.vmap(lambda signal: conv(signal, op))(x)

@@ -172,9 +172,9 @@ def _propagate_x(graph: _Graph, layer: _Layer, x: Array, room: _Room) -> None:
 
 @compiled()
 def _forward(graph: _Graph, layer: _Layer, x: Array, out: Array, lo: int, hi: int) -> None:
-    nodes, width, places = x.shape[1], out.shape[2], min(layer.steps, 2)
-    room, stacks = _room(x, width, places), layer.bias.shape[1]
-    last, share = (layer.steps - 1) % places * nodes, x.dtype.type(1 / stacks)
+    nodes, stacks = x.shape[1], layer.bias.shape[1]
+    room = _room(x, out.shape[2], 2)
+    last, share = (layer.steps - 1) % 2 * nodes, x.dtype.type(1 / stacks)
     for b in range(lo, hi):
         _propagate_x(graph, layer, x[b], room)
         total = out[b].reshape(-1)
@@ -260,13 +260,14 @@ def _of_graph(matrix: tuple[Any, ...], x: Tensor, width: int) -> _Graph:
 def _of_layer(settings: Any, seed: Tensor | None, weights: tuple[Tensor | None, ...]) -> _Layer:
     w0, w, v, bias = weights
     assert v is not None
+    assert w is not None
     versions, fan_in, stacks, width = *v.shape[:2], settings.stacks, settings.width
     none = v.new_zeros(1)
     kind = _numpy(none).dtype.type
     key, p = (0, 0.0) if seed is None else (int(seed.item()), float(settings.p))
     return _Layer(
         _numpy((none.expand(fan_in, stacks * width) if w0 is None else w0).view(fan_in, stacks, width).transpose(0, 1)),
-        _numpy(none.expand(1, stacks, width, width) if w is None else w),
+        _numpy(w),
         _numpy(v.view(versions, fan_in, stacks, width).transpose(1, 2)),
         _numpy((none.expand(versions, stacks * width) if bias is None else bias).view(versions, stacks, width)),
         settings.steps,

@@ -22,7 +22,7 @@ class _Signals(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, settings: Settings, op: Matrix, again: Any, seed: Tensor | None, x: Tensor, w0: Tensor | None,
-        w: Tensor | None, v: Tensor, bias: Tensor | None,
+        w: Tensor, v: Tensor, bias: Tensor | None,
     ) -> Tensor:  # fmt: skip
         from armagnn.kernels import cpu_signals  # numba takes half a second
 
@@ -74,11 +74,17 @@ def arma_signals(
 
 
 def usable_by_signals(settings: Settings, op: Matrix, x: Tensor) -> bool:
-    """Return whether signals (..., N, F_in) go through a layer, which may run as one operation, one by one."""
+    """Return whether signals (..., N, F_in) go one by one through a layer that may run as one operation.
+
+    They do where that pays: over several steps, which is what the cache is for, and with an X that is narrower than the
+    states, because it is X that is propagated first.
+    """
     nodes, fan_in = x.shape[-2:]
     return (
-        x.shape[:-2].numel() >= FEWEST
-        and nodes * max(fan_in, settings.width) * x.element_size() <= CACHE
+        settings.steps > 1
+        and x.shape[:-2].numel() >= FEWEST
+        and fan_in <= settings.stacks * settings.width
+        and nodes * settings.width * x.element_size() <= CACHE
         and x.dtype in (torch.float32, torch.float64)
         and op[2].dtype == x.dtype
         and settings.act in ("none", "relu", "leaky_relu")

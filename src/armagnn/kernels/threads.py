@@ -4,7 +4,8 @@ Every row is computed by one thread in a fixed order, so the number of threads n
 
 numba's OpenMP team does the work where there is one. It must not be used after a fork (numba ends the process), and
 some machines have none: there a few ordinary Python threads do, which compiled code that releases the interpreter lock
-can share as well. They are slower after a torch operation, whose idle workers spin for a while and hold a core back.
+can share as well. They are slower after a torch operation, whose idle workers spin for a while and hold a core back;
+not so for work of many milliseconds, which `share_out` gives to them anyway.
 """
 
 from __future__ import annotations
@@ -88,9 +89,9 @@ def run(rows: Callable[..., None], team: Callable[..., None], arguments: tuple[A
 
 
 def share_out(rows: Callable[..., None], arguments: tuple[Any, ...], bounds: list[int]) -> None:
-    """Do what `run` does on ordinary threads, of which each takes the next range when it is done with one.
+    """Call ``rows`` as `run` does, on ordinary threads: each takes the next range when it is done with one.
 
-    For work of many milliseconds that is better than a team: it waits for nobody whose core somebody else uses.
+    A thread whose core somebody else uses takes fewer of them, and the others do not wait for it.
     """
     chunks = deque(pairwise(bounds))
 

@@ -304,15 +304,16 @@ def backward(
     layer, groups = _of_layer(settings, seed, weights), min(x.shape[0], GROUPS)
     used = (layer.w0, layer.w, layer.v, layer.bias)
     turned = (np.ascontiguousarray(np.swapaxes(weight, -1, -2)) for weight in used[:3])
-    found = [torch.zeros(groups, *weight.shape, dtype=x.dtype) for weight in used]
-    x_grad = torch.zeros(x.shape if needs_x else (1, 1, 1), dtype=x.dtype)
+    found = [np.zeros((groups, *weight.shape), weight.dtype) for weight in used]
+    x_grad = np.zeros(x.shape if needs_x else (1, 1, 1), layer.v.dtype)
     arguments = (
         _of_graph(op[:3], x, settings.width), layer, _of_graph(op[3:6], x, settings.width), *turned,
-        _numpy(x), _numpy(g), needs_x, x_grad.numpy(), *(total.numpy() for total in found),
+        _numpy(x), _numpy(g), needs_x, x_grad, *found,
     )  # fmt: skip
     _share_out(_backward, arguments, groups)
-    w0_grad, w_grad, v_grad, bias_grad = (total.sum(0) for total in found)
+    # numpy sums on one thread, always in the same order
+    w0_grad, w_grad, v_grad, bias_grad = (torch.from_numpy(total.sum(0)) for total in found)
     sums = (w0_grad.transpose(0, 1).flatten(1), w_grad, v_grad.transpose(1, 2).flatten(2), bias_grad.flatten(1))
-    return x_grad if needs_x else None, *(
+    return torch.from_numpy(x_grad) if needs_x else None, *(
         None if weight is None else total for weight, total in zip(weights, sums, strict=True)
     )

@@ -14,7 +14,6 @@ from torch.nn import functional as F
 from armagnn.data.signals import SignalsDataset
 from armagnn.errors import ParameterError
 from armagnn.operators import GraphOperator, batches_of, coarsen, knn_graph
-from armagnn.tasks import signal
 from armagnn.tasks.signal import SignalNet, SignalTask, pooled_nodes
 from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.saving import Saver
@@ -111,25 +110,6 @@ def test_inputs_are_the_signals_divided_by_their_scale() -> None:
     x = SignalTask(data, model, batch_size=8).inputs(torch.tensor([4, 1]))
     assert isinstance(x, Tensor)
     torch.testing.assert_close(x.squeeze(-1), data.x[[4, 1]] / 10)
-
-
-@pytest.mark.parametrize("p", [0.0, 0.5])
-def test_a_layer_is_given_a_few_signals_at_a_time_without_a_difference(
-    p: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = net("arma", skip_dropout=p).double().train()
-    levels, x = model.levels(EDGES, 25, dtype=torch.float64), torch.randn(7, 25, 1, dtype=torch.float64)
-    found = []
-    for cache in (1 << 40, 2 * 25 * 2 * 6 * 8, 1):  # all, two, one
-        monkeypatch.setattr(signal, "CACHE", cache)
-        torch.manual_seed(3)
-        model.zero_grad()
-        out = model(x, levels)
-        out.square().sum().backward()
-        found.append([out.detach(), *(param.grad for param in model.parameters())])
-    for one, *others in zip(*found, strict=True):
-        for other in others:
-            torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
 
 
 def test_tfidf_is_that_of_scikit_learn() -> None:

@@ -3,8 +3,9 @@
 =============  =====================================================================================
 `ops`          the registered operators: autograd, vmap, shapes for the compiler, choice of back end
 `layer`        a whole ARMA layer as one operation; `layer_trials`: many of them under vmap
+`signals`      the same for many signals on a small graph, which `cpu_signals` takes one by one
 `reference`    plain torch: the oracle in tests and the fall-back where nothing faster is installed
-`cpu`          numba kernels for the processor, built on `gather` (vector code), `threads`, `compiled`
+`cpu`          numba kernels for the processor, built on `gather`, `tile` (vector code), `threads`, `compiled`
 `gpu`          Triton kernels for the GPU
 `slicing`      blocks of a block-diagonal matrix: batches of small graphs
 `matching`     pairs of nodes: coarser graphs; `lazy`: both are compiled when they are first called
@@ -27,11 +28,13 @@ from armagnn.kernels.ops import (
     stack_mean,
     transpose,
 )
+from armagnn.kernels.signals import arma_signals, usable_by_signals
 
 __all__ = [
     "ACTIVATIONS",
     "Settings",
     "arma_layer",
+    "arma_signals",
     "backend",
     "dropout",
     "dropout_trials",
@@ -44,4 +47,5 @@ __all__ = [
     "stack_mean",
     "transpose",
     "usable",
+    "usable_by_signals",
 ]

@@ -437,6 +437,7 @@ def reorder(value: Tensor, perm: Tensor) -> Tensor:
 
 IN_PLACE = True
 MEAN = False
+SIGNALS = True
 affine, early_step, finish = reference.affine, reference.early_step, reference.finish
 stack_matmul = reference.stack_matmul
 

@@ -102,12 +102,12 @@ class _Run:
 
     def drop(self, h: Tensor, seed: Tensor, t: int, reuse: bool = False) -> Tensor:
         """Return h with the entries dropped that the masks of step t drop; in the place of an h that it may reuse."""
-        if not self.trials:
-            return self.kernels.dropout(h, seed, self.settings.p, t)  # type: ignore[no-any-return]
-        of_trials = h.view(self.nodes, self.trials, -1)
-        rates: Any = self.settings.p
+        p = self.settings.p
+        if not isinstance(p, Tensor):
+            return self.kernels.dropout(h, seed, p, t)  # type: ignore[no-any-return]
+        of_trials = h.view(self.nodes, self.layers, -1)
         target = of_trials if reuse else None
-        return self.kernels.dropout_trials(of_trials, seed, rates.view(-1), t, target).view(h.shape)  # type: ignore[no-any-return]
+        return self.kernels.dropout_trials(of_trials, seed, p.view(-1), t, target).view(h.shape)  # type: ignore[no-any-return]
 
     def step(
         self, t: int, h: Tensor, skip: Tensor, bias: Tensor | None, seed: Tensor | None, reuse: bool, mean: bool = False
@@ -115,10 +115,10 @@ class _Run:
         """Return σ(L h + dropout(skip) + bias), or its mean over the stacks; it may write over a skip it may reuse."""
         s, shape = self.settings, (self.nodes, self.batch * self.channels)
         bias = bias if bias is None or self.batch == 1 else bias.repeat(self.batch)
-        if self.trials and seed is not None:  # masks of its own each, which the product cannot draw in passing
+        if isinstance(s.p, Tensor) and seed is not None:  # rates on the device, which the product cannot take
             skip, seed, reuse = self.drop(skip, seed, t, reuse), None, True
         skip = skip.view(shape)
-        arguments = (*self.op[:3], h.view(shape), skip, bias, s.act, s.slope, seed, 0.0 if self.trials else s.p, t)
+        arguments = (*self.op[:3], h.view(shape), skip, bias, s.act, s.slope, seed, 0.0 if seed is None else s.p, t)
         if mean:
             out: Tensor = self.kernels.gcs(*arguments, stacks=s.stacks, group=s.width)
             return out.view(self.rows * self.layers, s.width)
@@ -135,7 +135,7 @@ class _Run:
         ahead = None if s.steps == 1 or w is None else w[0]
         fused = (
             None
-            if self.trials
+            if self.trials or (seed is not None and isinstance(s.p, Tensor))
             else self.kernels.early_step(
                 self.x,
                 propagated,
@@ -146,7 +146,7 @@ class _Run:
                 s.act,
                 s.slope,
                 seed,
-                s.p,
+                0.0 if seed is None else s.p,
                 s.width,
                 again,
                 keep or ahead is None,
@@ -343,13 +343,21 @@ class _Layer(torch.autograd.Function):
         seed, x, w0, w, v, bias, propagated, *states = ctx.saved_tensors
         needs = ctx.needs_input_grad[7:]
         if torch.is_grad_enabled():  # somebody wants to differentiate this again
-            inputs = [tensor for tensor, need in zip((x, w0, w, v, bias), needs, strict=True) if need]
-            found = iter(torch.autograd.grad(again(x, w0, w, v, bias, seed), inputs, g, create_graph=True))
-            return *(None,) * 7, *(next(found) if need else None for need in needs)
+            return *(None,) * 7, *gradients_of(again, (x, w0, w, v, bias), seed, needs, g)
         consume = not torch._C._autograd._get_current_graph_task_keep_graph()
         run = _Run(settings, op, sparse, x, v, trials)
         gradients = run.backward(g, seed, w0, w, v, bias, propagated, states, needs[0], consume)
         return *(None,) * 7, *gradients
+
+
+def gradients_of(
+    again: Callable[..., Tensor], tensors: tuple[Tensor | None, ...], seed: Tensor | None, needs: tuple[bool, ...],
+    g: Tensor,
+) -> list[Tensor | None]:  # fmt: skip
+    """Return the gradients of a layer so that they can be differentiated again: those of the composition."""
+    inputs = [tensor for tensor, need in zip(tensors, needs, strict=True) if need]
+    found = iter(torch.autograd.grad(again(*tensors, seed), inputs, g, create_graph=True))  # type: ignore[arg-type]
+    return [next(found) if need else None for need in needs]
 
 
 def arma_layer(

@@ -4,7 +4,8 @@ Every row is computed by one thread in a fixed order, so the number of threads n
 
 numba's OpenMP team does the work where there is one. It must not be used after a fork (numba ends the process), and
 some machines have none: there a few ordinary Python threads do, which compiled code that releases the interpreter lock
-can share as well. They are slower after a torch operation, whose idle workers spin for a while and hold a core back.
+can share as well. They are slower after a torch operation, whose idle workers spin for a while and hold a core back;
+not so for work of many milliseconds, which `share_out` gives to them anyway.
 """
 
 from __future__ import annotations
@@ -84,10 +85,14 @@ def run(rows: Callable[..., None], team: Callable[..., None], arguments: tuple[A
         finally:
             numba.set_num_threads(before)
     else:
-        _run_on_python_threads(rows, arguments, bounds)
+        share_out(rows, arguments, bounds)
 
 
-def _run_on_python_threads(rows: Callable[..., None], arguments: tuple[Any, ...], bounds: list[int]) -> None:
+def share_out(rows: Callable[..., None], arguments: tuple[Any, ...], bounds: list[int]) -> None:
+    """Call ``rows`` as `run` does, on ordinary threads: each takes the next range when it is done with one.
+
+    A thread whose core somebody else uses takes fewer of them, and the others do not wait for it.
+    """
     chunks = deque(pairwise(bounds))
 
     def drain() -> None:
@@ -98,7 +103,7 @@ def _run_on_python_threads(rows: Callable[..., None], arguments: tuple[Any, ...]
                 return
             rows(*arguments, lo, hi)
 
-    helpers = len(chunks) - 1
+    helpers = min(len(chunks), torch.get_num_threads()) - 1
     futures = [_get_pool(helpers).submit(drain) for _ in range(helpers)]
     drain()
     for future in futures:

@@ -207,18 +207,21 @@ class ARMAConv(MessagePassing):
             mapped = self._of_trials(x, op)
             if mapped is not None:
                 return mapped
-        features, settings, weights, seed = self._prepared(x, op)
+        settings, weights, seed = self._settings(x), self._weights(), self._seed(op)
 
         def again(x: Tensor | None, *rest: Any) -> Tensor:
             *others, seed = rest
             source = features if x is None else x
             return kernels.stack_mean(recursion(settings, op, source, tuple(others), seed, function))
 
-        matrix, dense = op._arguments(), features if isinstance(features, Tensor) else None
-        sparse = features._arguments() if isinstance(features, CSR) else None
-        single = seed is None or not isinstance(settings.p, Tensor)  # a rate on the device belongs to a trial
-        if function is None and kernels.usable(matrix, sparse) and (single or len(x.shape) == 2):
-            out = kernels.arma_layer(settings, matrix, sparse, again, seed, dense, *weights, trials=0 if single else 1)
+        matrix, sparse = op._arguments(), x._arguments() if isinstance(x, CSR) else None
+        fused = function is None and kernels.usable(matrix, sparse)
+        if fused and isinstance(x, Tensor) and kernels.usable_by_signals(settings, matrix, x):
+            return kernels.arma_signals(settings, matrix, again, seed, x, *weights)
+        features = self._folded(x)
+        dense = features if isinstance(features, Tensor) else None
+        if fused:
+            out = kernels.arma_layer(settings, matrix, sparse, again, seed, dense, *weights)
         else:
             out = again(dense, *weights, seed)
         return self._signals(out.unsqueeze(1), x.shape).squeeze(0)
@@ -258,8 +261,8 @@ class ARMAConv(MessagePassing):
             return self._converged(x, op, initial)
         if initial is not None:
             raise ParameterError("an initial state goes with fixed_point; otherwise init says what X(0) is.")
-        features, settings, weights, seed = self._prepared(x, op)
-        return self._signals(recursion(settings, op, features, weights, seed, self._unfused()), x.shape)
+        steps = (self._settings(x), op, self._folded(x), self._weights(), self._seed(op), self._unfused())
+        return self._signals(recursion(*steps), x.shape)
 
     def sequence(self, xs: Any, graphs: Any, edge_weight: Any = None) -> Tensor:
         r"""Return the output at every instant of a sequence, shape (T, ..., N, F_out): one GCS step for each X(t),
@@ -322,13 +325,6 @@ class ARMAConv(MessagePassing):
             self._draw(self.initial_weight, self.skip_weight)
         check_weights(x, self.skip_weight)
         return x, op
-
-    def _prepared(
-        self, x: Tensor | CSR, op: GraphOperator
-    ) -> tuple[Tensor | CSR, kernels.Settings, Weights, Tensor | None]:
-        """Return what the recursion takes: X node-major, settings, weights with the stacks side by side, and a seed."""
-        features = self._folded(x)
-        return features, self._settings(features), self._weights(), self._seed(op)
 
     def _folded(self, x: Tensor | CSR) -> Tensor | CSR:
         """Return X node-major: permuted at entry and exit, not at every step; (N, batch, F_in) in memory."""

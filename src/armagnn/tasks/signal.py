@@ -30,10 +30,6 @@ CHUNK: Final = 1 << 20
 """About how many numbers of signals are evaluated at a time: what bounds the memory of a large validation set."""
 
 
-CACHE: Final = 1 << 21
-"""Bytes of states that an ARMA layer is given at a time on a processor; they stay in its cache over all steps."""
-
-
 @dataclass(frozen=True)
 class Pooling:
     """How the nodes of a level become those of a coarser one. Convolutions see real nodes only, pooling the tree.
@@ -137,8 +133,7 @@ class SignalNet(nn.Module):
     def set_rates(self, *rates: float | Tensor) -> None:
         """Change the drop rates, hidden and skip; without any, they stay as they are.
 
-        Numbers are what a batch of signals wants: an ARMA layer then runs as one operation, which draws masks in
-        passing. A tensor without axes may differ from trial to trial under vmap, and takes the layer step by step.
+        A rate is a number, or a tensor without axes, which may differ from trial to trial under vmap.
         """
         if not rates:
             return
@@ -183,8 +178,8 @@ class SignalNet(nn.Module):
                 assert op is not None
                 x = conv_of_scaled(conv, x, levels.table, op)  # type: ignore[arg-type]
             else:
-                parts = [conv(part, op) for part in torch.split(x, _signals_at_a_time(conv, x))]
-                x = parts[0] if len(parts) == 1 else torch.cat(parts)
+                x = conv(x, op)
+            assert isinstance(x, Tensor)
             x = x if pooling is None else pooling(pool, x)
         assert isinstance(x, Tensor)
         x = x.mean(-2) if self.average else x.flatten(-2)
@@ -219,20 +214,6 @@ def _pooling(tree: Coarsening, level: int, coarser: int) -> Pooling | None:
     if level == coarser:
         return None
     return Pooling(tree.order[level].clamp(min=0), tree.real[level], tree.places(coarser))
-
-
-def _signals_at_a_time(conv: nn.Module, x: Tensor) -> int:
-    """Return how many signals of a batch a layer is given at once: all, but where the processor's cache is too small.
-
-    The steps of an ARMA layer go over its states again and again. Masks are drawn for a whole batch, on all devices.
-    """
-    if not isinstance(conv, ARMAConv) or conv.num_layers == 1 or x.device.type != "cpu" or x.dim() != 3:
-        return x.shape[0]
-    masked = conv.training and (isinstance(conv.dropout, Tensor) or conv.dropout > 0)
-    if masked or torch._C._are_functorch_transforms_active():
-        return x.shape[0]
-    bytes_of_state = x.shape[1] * conv.num_stacks * conv.out_channels * x.element_size()
-    return max(1, CACHE // bytes_of_state)
 
 
 def _operator(

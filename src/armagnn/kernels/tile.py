@@ -1,0 +1,205 @@
+"""Dense products of small matrices as vector code, for kernels that hold what they multiply in the cache.
+
+``multiply(out, start, a, b, how, gate, slope)`` computes z = start + a b, and writes to ``out``
+
+=======================  =================================================================
+``how`` = `PLAIN`        z
+``how`` = `ACTIVATED`    z where it is not negative, ``slope * z`` elsewhere: an activation
+``how`` = `GATED`        z where ``gate`` is positive, ``slope * z`` elsewhere: its gradient
+=======================  =================================================================
+
+with 0 for ``slope * z`` if the slope is 0. ``a`` may be transposed or a part of another matrix; the numbers of a row of
+the others lie side by side. A ``start`` of one row is that of all rows, and one that is ``out`` lets a sum go on.
+
+A tile of the output is held in registers over the whole sum, as a BLAS does. But a BLAS also copies its factors and
+starts threads of its own: worth it for larger matrices, and nothing to call from within a thread.
+
+numba's cache on disk knows cpu_signals.py, which calls this, by its date: touch that file after a change here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from llvmlite import binding, ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from armagnn.kernels.compiled import compiled
+
+PLAIN: Final = 0
+ACTIVATED: Final = 1
+GATED: Final = 2
+
+VECTOR: Final = 64
+"""Bytes of a vector: one register of AVX-512, two of AVX2, four of NEON."""
+
+_MANY: Final = bool(binding.get_host_cpu_features().get("avx512f"))  # 32 registers of so many bytes
+WIDE: Final = 2 * VECTOR if _MANY else VECTOR
+"""Bytes of a row of a tile."""
+
+ROWS: Final = 8 if _MANY else 6
+"""Rows of a tile: as many as leave a few registers for the factors."""
+
+_ARGUMENTS: Final = ("out", "start", "a", "b", "how", "gate", "slope", "r", "c", "rows", "width", "size")
+
+
+@compiled()
+def multiply(out: Any, start: Any, a: Any, b: Any, how: int, gate: Any, slope: Any) -> None:
+    """Write a product, finished as it leaves the registers; see the module's text."""
+    rows, width = out.shape
+    wide, single, c = WIDE // out.itemsize, VECTOR // out.itemsize, 0
+    while c + wide <= width:  # the columns of b that a tile needs stay in the first-level cache
+        for r in range(0, rows, ROWS):
+            _tile(out, start, a, b, how, gate, slope, r, c, min(ROWS, rows - r), 0, WIDE)
+        c += wide
+    while c < width:
+        left = min(single, width - c)
+        for r in range(0, rows, ROWS):
+            _tile(out, start, a, b, how, gate, slope, r, c, min(ROWS, rows - r), left, VECTOR)
+        c += left
+
+
+@intrinsic(prefer_literal=True)
+def _tile(
+    typingctx: Any, out: Any, start: Any, a: Any, b: Any, how: Any, gate: Any, slope: Any, r: Any, c: Any, rows: Any,
+    width: Any, size: Any,
+) -> Any:  # fmt: skip
+    """Emit the tile at (r, c): at most ROWS rows, and ``size`` bytes (a literal) of columns, or the first ``width``."""
+    if not isinstance(size, types.IntegerLiteral):
+        return None
+    return types.void(out, start, a, b, how, gate, slope, r, c, rows, width, size), _emit
+
+
+class _Tile:
+    """What writes the code: vectors of one type, loaded and stored whole or, at the edge of a matrix, in part."""
+
+    def __init__(self, context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> None:
+        self.builder, self.i64 = builder, ir.IntType(64)
+        self.kind = dict(zip(_ARGUMENTS, signature.args, strict=True))
+        self.arg = dict(zip(_ARGUMENTS, args, strict=True))
+        names = ("out", "start", "a", "b", "gate")
+        self.array = {k: context.make_array(self.kind[k])(context, builder, self.arg[k]) for k in names}
+        self.element = context.get_data_type(self.kind["out"].dtype)
+        self.bytes = context.get_abi_sizeof(self.element)
+        self.lanes = self.kind["size"].literal_value // self.bytes
+        self.vector = ir.VectorType(self.element, self.lanes)
+        self.zero = ir.Constant(self.vector, [0.0] * self.lanes)
+        self.mask = None
+        if not isinstance(self.kind["width"], types.IntegerLiteral):
+            places = ir.Constant(ir.VectorType(self.i64, self.lanes), list(range(self.lanes)))
+            self.mask = builder.icmp_signed("<", places, self.splat(self.number("width")))
+        last = builder.sub(self.number("rows"), self.constant(1))
+        rows = [builder.select(builder.icmp_signed("<", k, last), k, last) for k in map(self.constant, range(ROWS))]
+        # Rows that are not there are the last one again. It is then summed and written more than once, to the same
+        # bits: cheaper than code for every number of rows.
+        self.rows = [builder.add(self.number("r"), k) for k in rows]
+
+    def constant(self, value: int) -> Any:
+        return ir.Constant(self.i64, value)
+
+    def number(self, name: str) -> Any:
+        if isinstance(self.kind[name], types.IntegerLiteral):
+            return self.constant(self.kind[name].literal_value)
+        return self.arg[name]
+
+    def function(self, name: str, result: Any, *arguments: Any) -> Any:
+        return cgutils.get_or_insert_function(self.builder.module, ir.FunctionType(result, arguments), name)
+
+    def splat(self, value: Any) -> Any:
+        undefined = ir.Constant(ir.VectorType(value.type, self.lanes), ir.Undefined)
+        first = self.builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
+        places = ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), [0] * self.lanes)
+        return self.builder.shuffle_vector(first, undefined, places)
+
+    def place(self, name: str, row: Any, column: Any) -> Any:
+        """Return the address of an entry; of a matrix of one row, in that row."""
+        array, builder = self.array[name], self.builder
+        down, along = cgutils.unpack_tuple(builder, array.strides, 2)
+        if name == "start":
+            one = builder.icmp_signed("==", builder.extract_value(array.shape, 0), self.constant(1))
+            down = builder.select(one, self.constant(0), down)
+        if name != "a":
+            along = self.constant(self.bytes)
+        offset = builder.add(builder.mul(row, down), builder.mul(column, along))
+        return cgutils.pointer_add(builder, array.data, offset)
+
+    def load(self, place: Any) -> Any:
+        place = self.builder.bitcast(place, self.vector.as_pointer())
+        if self.mask is None:
+            return self.builder.load(place, align=self.bytes)
+        name = f"llvm.masked.load.v{self.lanes}f{8 * self.bytes}.p0"
+        alignment = ir.Constant(ir.IntType(32), self.bytes)
+        loading = self.function(name, self.vector, place.type, alignment.type, self.mask.type, self.vector)
+        return self.builder.call(loading, [place, alignment, self.mask, self.zero])
+
+    def store(self, value: Any, place: Any) -> None:
+        place = self.builder.bitcast(place, self.vector.as_pointer())
+        if self.mask is None:
+            self.builder.store(value, place, align=self.bytes)
+            return
+        name = f"llvm.masked.store.v{self.lanes}f{8 * self.bytes}.p0"
+        alignment = ir.Constant(ir.IntType(32), self.bytes)
+        storing = self.function(name, ir.VoidType(), self.vector, place.type, alignment.type, self.mask.type)
+        self.builder.call(storing, [value, place, alignment, self.mask])
+
+    def sums(self) -> list[Any]:
+        """Return ``start + a b`` for all rows of the tile."""
+        builder, column, origin = self.builder, self.number("c"), self.constant(0)
+        depth = builder.extract_value(self.array["a"].shape, 1)
+        name = f"llvm.fma.v{self.lanes}f{8 * self.bytes}"
+        fma = self.function(name, self.vector, self.vector, self.vector, self.vector)
+        initial = [self.load(self.place("start", row, column)) for row in self.rows]
+        before = builder.basic_block
+        loop, done = builder.append_basic_block("sum"), builder.append_basic_block("finish")
+        builder.cbranch(builder.icmp_signed("<", origin, depth), loop, done)
+
+        builder.position_at_end(loop)
+        p, totals = builder.phi(self.i64), [builder.phi(self.vector) for _ in self.rows]
+        factor = self.load(self.place("b", p, column))
+        added = [
+            builder.call(fma, [self.splat(builder.load(self.place("a", row, p))), factor, total])
+            for row, total in zip(self.rows, totals, strict=True)
+        ]
+        following = builder.add(p, self.constant(1))
+        for phi, first, then in ((p, origin, following), *zip(totals, initial, added, strict=True)):
+            phi.add_incoming(first, before)
+            phi.add_incoming(then, loop)
+        builder.cbranch(builder.icmp_signed("<", following, depth), loop, done)
+
+        builder.position_at_end(done)
+        results = [builder.phi(self.vector) for _ in self.rows]
+        for result, first, then in zip(results, initial, added, strict=True):
+            result.add_incoming(first, before)
+            result.add_incoming(then, loop)
+        return results
+
+    def finished(self, way: int, row: Any, z: Any) -> Any:
+        """Return z as it is written."""
+        if way == PLAIN:
+            return z
+        builder, slope = self.builder, self.arg["slope"]
+        if way == ACTIVATED:
+            below = builder.fcmp_ordered("<", z, self.zero)  # NaN is not below zero and stays
+        else:
+            below = builder.fcmp_ordered("<=", self.load(self.place("gate", row, self.number("c"))), self.zero)
+        flat = builder.fcmp_ordered("==", slope, ir.Constant(self.element, 0.0))
+        less = builder.select(flat, self.zero, builder.fmul(z, self.splat(slope)))  # -inf times 0 would be NaN
+        return builder.select(below, less, z)
+
+
+def _emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+    tile = _Tile(context, builder, signature, args)
+    sums = tile.sums()
+    ways = [builder.append_basic_block(name) for name in ("plain", "activated", "gated")]
+    end = builder.append_basic_block("end")
+    choice = builder.switch(tile.number("how"), ways[PLAIN])
+    for way, block in enumerate(ways):
+        choice.add_case(tile.constant(way), block)
+        builder.position_at_end(block)
+        for row, z in zip(tile.rows, sums, strict=True):
+            tile.store(tile.finished(way, row, z), tile.place("out", row, tile.number("c")))
+        builder.branch(end)
+    builder.position_at_end(end)
+    return context.get_dummy_value()

@@ -7,9 +7,7 @@ import torch
 from torch import Tensor
 
 import oracles
-from armagnn import CSR
 from armagnn.nn import CayleyConv
-from armagnn.nn.cayley import diagonal
 from nn.layer_checks import NARROW, WIDE, OwnLayerChecks
 from oracles import assert_near, numbers, random_graph
 
@@ -144,15 +142,6 @@ class TestCayley(OwnLayerChecks):
             conv(x, op)
         assert torch.float64 in seen
         assert not any(dtype.is_complex for dtype in seen)
-
-    def test_diagonal(self) -> None:
-        matrix = numbers(5, 5) * (numbers(5, 5, seed=1) > 0)
-        conv = self.make(*NARROW)
-        _, op, adjacency = self.problem(conv)
-        assert op is not None
-        assert_near(diagonal(op), torch.from_numpy(oracles.operator(adjacency.numpy(), "laplacian")).diagonal())
-        sparse = CSR.from_dense(matrix)
-        assert_near(diagonal(op._new(sparse.rowptr, sparse.col, sparse.value, (5, 5), None, False)), matrix.diagonal())
 
     def test_repr(self) -> None:
         text = "CayleyConv(2, 3, order=2, jacobi=7, zoom=0.5, train_zoom=False)"

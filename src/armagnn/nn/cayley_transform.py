@@ -28,8 +28,9 @@ def coefficients(zoom: Tensor, iterations: int) -> Tensor:
     .. math::
         \gamma_0 = u, \qquad \gamma_t = (u - 1) a^t \quad (1 \le t \le T), \qquad \gamma_{T+1} = -a^{T+1}.
 
-    They are found from the angle :math:`\varphi` of h + i, smoothly for every real h:
-    :math:`u = e^{-2i\varphi}`, :math:`u - 1 = -2i \sin\varphi\, e^{-i\varphi}`, :math:`a = -\cos\varphi\, e^{-i\varphi}`.
+    They are found, smoothly for every real h, from the angle :math:`\varphi` of h + i:
+    :math:`u = e^{-2i\varphi}`, :math:`u - 1 = -2i \sin\varphi\, e^{-i\varphi}` and
+    :math:`a = -\cos\varphi\, e^{-i\varphi}`.
 
     Example:
         >>> coefficients(torch.tensor(1.0), 1).abs().round(decimals=4)

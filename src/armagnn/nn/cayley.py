@@ -38,6 +38,16 @@ class CayleyConv(Conv):
     D being the diagonal of hL + iI. That is T + 1 products with L, so the layer reaches K (T + 1) hops. Without
     self-loops the error falls at least as fast as :math:`(|h| / \sqrt{h^2 + 1})^T`, slowly for a large zoom.
 
+    Without self-loops L has ones on its diagonal, D is the number h + i, and the iterations are a polynomial in the
+    real L - I: with :math:`u = (h - i)/(h + i)` and :math:`a = -h/(h + i)`,
+
+    .. math::
+        \tilde{\mathcal C} = uI + (u - 1) \sum_{t=1}^T a^t (L - I)^t - a^{T+1} (L - I)^{T+1}.
+
+    It is computed as such, power by power: 2 (T + 1) real products for each but one of the K transforms, T + 1 for the
+    first (of X) or the last (of which the real part is wanted). With self-loops, or with new values in the operator,
+    the iterations run as they stand, which costs more.
+
     Args:
         in_channels: F_in, features of a node.
         out_channels: F_out, features of a node in the output.
@@ -103,11 +113,15 @@ class CayleyConv(Conv):
         assert op is not None
         cayley = transform(op, self.zoom, self.jacobi)
         if isinstance(x, Tensor) and self._filters_first(x):
-            terms, power = [x], cayley.of_real(x)
-            for j in range(self.order):
-                power = cayley(power) if j else power
-                terms += [2 * power[:, 0], -2 * power[:, 1]]  # 2 Re(C Y) = 2 Re C Re Y - 2 Im C Im Y
-            return times(torch.stack(terms, -1).flatten(2), self.weight.flatten(0, 1))
+            powers = [cayley.of_real(x)]
+            for _ in range(self.order - 1):
+                powers.append(cayley(powers[-1]))
+            parts = [part for power in powers for part in power.unbind(1)]
+            # 2 Re(C Y) = 2 Re C Re Y - 2 Im C Im Y; the factors 2 and -2 go to the weights, which are small
+            factors = 2.0 - 4.0 * torch.arange(2, dtype=self.weight.dtype, device=self.weight.device).unsqueeze(1)
+            rest = (self.weight[:, 1:].unflatten(1, (self.order, 2)) * factors).flatten(1, 2)
+            weight = torch.cat([self.weight[:, :1], rest], 1)
+            return times(torch.stack([x, *parts], -1).flatten(2), weight.flatten(0, 1))
         products = times(x, self.weight.flatten(1))
         first, rest = products[..., : self.out_channels], products[..., self.out_channels :]
         pairs = rest.reshape(*rest.shape[:2], self.order, 2, self.out_channels).movedim(3, 1)

@@ -67,9 +67,8 @@ class GraphOperator(CSR):
 
     kind: str
     unit_diagonal: bool
-    """Every diagonal entry is one, also for all weights that a gradient may ask about: a ``laplacian`` without
-    self-loops. False where that is not known: after new values, or built within compiled code. A padding node of a
-    batch, whose rows are zero, is not counted."""
+    """Every diagonal entry is one, whatever the weights: a ``laplacian`` without stored self-loops. False where it is
+    not known, as after `with_value` or within compiled code. The padding of a batch, all zeros, does not count."""
     _off: GraphOperator | None = None
 
     def __init__(
@@ -318,11 +317,6 @@ class GraphOperator(CSR):
             self._off = off
         return off
 
-    def _rows(self) -> Tensor:
-        """Return the row of each nonzero, shape (nnz)."""
-        counts = (self.rowptr[1:] - self.rowptr[:-1]).long()
-        return torch.repeat_interleave(torch.arange(self.num_nodes, device=self.device), counts, output_size=self.nnz)
-
     # -------------------------------------------------------------------------------------------------- new operators
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
@@ -455,9 +449,7 @@ def _symmetrized(row: Tensor, col: Tensor, weight: Tensor, num_nodes: int, how: 
     joined = CSR(*assemble(*both, (num_nodes, num_nodes)), (num_nodes, num_nodes))
     one, other = joined.value, joined.T.value
     value = torch.maximum(one, other) if how == "max" else one / 2 + other / 2
-    counts = (joined.rowptr[1:] - joined.rowptr[:-1]).long()
-    rows = torch.repeat_interleave(torch.arange(num_nodes, device=row.device), counts, output_size=joined.nnz)
-    return rows, joined.col.long(), value
+    return joined._rows(), joined.col.long(), value
 
 
 def _is_symmetric(rowptr: Tensor, col: Tensor, value: Tensor, transposed: tuple[Tensor, Tensor, Tensor]) -> bool:

@@ -119,7 +119,7 @@ class CayleyConv(Conv):
             parts = [part for power in powers for part in power.unbind(1)]
             # 2 Re(C Y) = 2 Re C Re Y - 2 Im C Im Y; the factors 2 and -2 go to the weights, which are small
             factors = 2.0 - 4.0 * torch.arange(2, dtype=self.weight.dtype, device=self.weight.device).unsqueeze(1)
-            rest = (self.weight[:, 1:].unflatten(1, (self.order, 2)) * factors).flatten(1, 2)
+            rest = (self.weight[:, 1:].reshape(-1, self.order, 2, self.out_channels) * factors).flatten(1, 2)
             weight = torch.cat([self.weight[:, :1], rest], 1)
             return times(torch.stack([x, *parts], -1).flatten(2), weight.flatten(0, 1))
         products = times(x, self.weight.flatten(1))

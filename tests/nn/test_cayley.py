@@ -7,23 +7,11 @@ import torch
 from torch import Tensor
 
 import oracles
-from armagnn import CSR
 from armagnn.nn import CayleyConv
-from armagnn.nn.cayley import diagonal
+from armagnn.operators import GraphBatches, GraphOperator, knn_graph
+from nn.cayley_oracle import jacobi, without_loops
 from nn.layer_checks import NARROW, WIDE, OwnLayerChecks
-from oracles import assert_near, numbers, random_graph
-
-
-def jacobi(laplacian: Tensor, zoom: Tensor, iterations: int, y: Tensor) -> Tensor:
-    """T Jacobi iterations for (hL + iI) z = (hL - iI) y, in complex dense matrices, as Levie et al. write them."""
-    eye = torch.eye(len(laplacian), dtype=torch.complex128)
-    system = zoom * laplacian + 1j * eye
-    inverse = torch.diag(1 / system.diagonal())
-    right = inverse @ (zoom * laplacian - 1j * eye) @ y
-    state = right
-    for _ in range(iterations):
-        state = right - inverse @ (system - torch.diag(system.diagonal())) @ state
-    return state
+from oracles import Graph, assert_near, numbers, random_graph
 
 
 def complex_weights(conv: CayleyConv) -> list[Tensor]:
@@ -64,8 +52,7 @@ class TestCayley(OwnLayerChecks):
     @pytest.mark.parametrize("sizes", [NARROW, WIDE])
     def test_jacobi_converges_to_the_inverse_at_the_promised_rate(self, sizes: tuple[int, int]) -> None:
         graph = random_graph(12, 30, seed=5)
-        keep = graph.source != graph.target  # without loops it converges for every zoom
-        graph = oracles.Graph(12, graph.source[keep], graph.target[keep], graph.weight[keep]).both_ways()
+        graph = without_loops(graph).both_ways()  # without loops it converges for every zoom
         for zoom in (0.5, 1.0, 3.0):
             errors = []
             for iterations in (2, 8, 32, 400):
@@ -145,15 +132,79 @@ class TestCayley(OwnLayerChecks):
         assert torch.float64 in seen
         assert not any(dtype.is_complex for dtype in seen)
 
-    def test_diagonal(self) -> None:
-        matrix = numbers(5, 5) * (numbers(5, 5, seed=1) > 0)
-        conv = self.make(*NARROW)
-        _, op, adjacency = self.problem(conv)
-        assert op is not None
-        assert_near(diagonal(op), torch.from_numpy(oracles.operator(adjacency.numpy(), "laplacian")).diagonal())
-        sparse = CSR.from_dense(matrix)
-        assert_near(diagonal(op._new(sparse.rowptr, sparse.col, sparse.value, (5, 5), None, False)), matrix.diagonal())
-
     def test_repr(self) -> None:
         text = "CayleyConv(2, 3, order=2, jacobi=7, zoom=0.5, train_zoom=False)"
         assert repr(CayleyConv(2, 3, 2, 7, 0.5, False)) == text
+
+
+class TestCayleyWithoutLoops(TestCayley):
+    """The same of graphs without self-loops, where the transform is a polynomial."""
+
+    def problem(self, conv: Any, graph: Graph | None = None) -> tuple[Tensor, GraphOperator | None, Tensor]:
+        x, op, adjacency = super().problem(conv, without_loops(random_graph(9, 30, seed=3) if graph is None else graph))
+        assert op is not None
+        assert op.unit_diagonal
+        return x, op, adjacency
+
+    def test_gradient_with_respect_to_edge_weights(self) -> None:
+        graph = without_loops(random_graph(5, 9))
+        for sizes in ((2, 3), (3, 2)):
+            conv = self.make(*sizes, act="tanh", **self.differentiable)
+            x, weight = numbers(5, sizes[0]), graph.edge_weight().requires_grad_()
+            op = conv.operator(graph.edge_index, 5, weight)
+            assert op.unit_diagonal
+            assert op.value.requires_grad
+            assert torch.autograd.gradcheck(lambda w, conv=conv, x=x: conv(x, graph.edge_index, w), (weight,))
+
+    def test_edges_are_as_good_as_an_operator(self) -> None:
+        graph, conv = without_loops(random_graph(6, 12)), self.make(2, 3)
+        x, op, adjacency = self.problem(conv, graph)
+        expected = conv(x, op)
+        assert_near(conv(x, graph.edge_index, graph.edge_weight()), expected)
+        assert_near(conv(x, adjacency.to_sparse_csr()), expected)
+
+    def test_a_graph_of_loops_alone(self) -> None:
+        conv = self.make(*WIDE)
+        loops = torch.tensor([0, 2]).numpy()
+        op = conv.operator(Graph(3, loops, loops, numbers(2).numpy()).edge_index, 3)
+        assert not op.unit_diagonal
+
+
+@pytest.mark.parametrize("sizes", [NARROW, WIDE])
+@pytest.mark.parametrize("loops", [True, False])
+def test_padded_batches_are_the_graphs_alone(sizes: tuple[int, int], loops: bool) -> None:
+    torch.manual_seed(0)
+    conv = CayleyConv(*sizes, order=3, jacobi=4, zoom=3.0).double()
+    parts = [random_graph(nodes, 3 * nodes, seed=nodes).both_ways() for nodes in (2, 4, 7)]
+    parts = parts if loops else [without_loops(part) for part in parts]
+    ops = [conv.operator(part.edge_index, part.num_nodes, part.edge_weight()) for part in parts]
+    graphs = GraphBatches(GraphOperator.block_diagonal(ops), torch.tensor([0, 2, 6, 13]))
+    x = numbers(13, sizes[0])
+    batch = graphs.take_padded(torch.tensor([2, 0, 3]), rows=12, nonzeros=60)
+    assert batch.op.unit_diagonal == (not loops)
+    out = conv(x[batch.nodes], batch.op)
+    alone = [conv(x[start : start + op.num_nodes], op) for start, op in ((6, ops[2]), (0, ops[0]))]
+    assert_near(out[:9], torch.cat(alone))
+    assert out.isfinite().all()
+    for gradient in torch.autograd.grad(out.sum(), list(conv.parameters())):
+        assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("sizes", [(1, 4), (5, 4)])
+def test_many_powers_and_iterations_in_float32(sizes: tuple[int, int]) -> None:
+    grid = torch.cartesian_prod(torch.arange(12.0), torch.arange(12.0))
+    edges, weight = knn_graph(grid, 8, "gaussian")
+    for zoom in (0.5, 1.0, 5.0):
+        torch.manual_seed(0)
+        conv = CayleyConv(*sizes, order=12, jacobi=11, zoom=zoom, act=None)
+        x = numbers(2, 144, sizes[0])
+        results = []
+        for dtype in (torch.float64, torch.float32):
+            conv = conv.to(dtype)
+            op = conv.operator(edges, 144, weight.double()).to(dtype)
+            assert op.unit_diagonal
+            out = conv(x.to(dtype), op)
+            results.append([out, *torch.autograd.grad((out * numbers(*out.shape, seed=1)).sum(), conv.parameters())])
+        for truth, found in zip(*results, strict=True):
+            scale = float(truth.detach().abs().max())
+            torch.testing.assert_close(found.double(), truth, rtol=0, atol=2e-5 * scale)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.nn.parameter import Parameter
 
 from armagnn.errors import ParameterError
+from armagnn.nn.cayley_transform import Jacobi, Polynomial, transform
 from armagnn.nn.checks import check_size
-from armagnn.nn.conv import Conv, propagate, times
+from armagnn.nn.conv import Conv, times
 from armagnn.operators import CSR, GraphOperator
 
 
@@ -36,6 +37,16 @@ class CayleyConv(Conv):
 
     D being the diagonal of hL + iI. That is T + 1 products with L, so the layer reaches K (T + 1) hops. Without
     self-loops the error falls at least as fast as :math:`(|h| / \sqrt{h^2 + 1})^T`, slowly for a large zoom.
+
+    Without self-loops L has ones on its diagonal, D is the number h + i, and the iterations are a polynomial in the
+    real L - I: with :math:`u = (h - i)/(h + i)` and :math:`a = -h/(h + i)`,
+
+    .. math::
+        \tilde{\mathcal C} = uI + (u - 1) \sum_{t=1}^T a^t (L - I)^t - a^{T+1} (L - I)^{T+1}.
+
+    It is computed as such, power by power: 2 (T + 1) real products for each but one of the K transforms, T + 1 for the
+    first (of X) or the last (of which the real part is wanted). With self-loops, or with new values in the operator,
+    the iterations run as they stand, which costs more.
 
     Args:
         in_channels: F_in, features of a node.
@@ -100,20 +111,21 @@ class CayleyConv(Conv):
 
     def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
         assert op is not None
-        transform = _Transform(op, self.zoom, self.jacobi)
+        cayley = transform(op, self.zoom, self.jacobi)
         if isinstance(x, Tensor) and self._filters_first(x):
-            terms, power = [x], torch.stack([x, torch.zeros_like(x)], 1)
-            for _ in range(self.order):
-                power = transform(power)
-                terms += [2 * power[:, 0], -2 * power[:, 1]]  # 2 Re(C Y) = 2 Re C Re Y - 2 Im C Im Y
-            return times(torch.stack(terms, -1).flatten(2), self.weight.flatten(0, 1))
+            powers = [cayley.of_real(x)]
+            for _ in range(self.order - 1):
+                powers.append(cayley(powers[-1]))
+            parts = [part for power in powers for part in power.unbind(1)]
+            # 2 Re(C Y) = 2 Re C Re Y - 2 Im C Im Y; the factors 2 and -2 go to the weights, which are small
+            factors = 2.0 - 4.0 * torch.arange(2, dtype=self.weight.dtype, device=self.weight.device).unsqueeze(1)
+            rest = (self.weight[:, 1:].reshape(-1, self.order, 2, self.out_channels) * factors).flatten(1, 2)
+            weight = torch.cat([self.weight[:, :1], rest], 1)
+            return times(torch.stack([x, *parts], -1).flatten(2), weight.flatten(0, 1))
         products = times(x, self.weight.flatten(1))
         first, rest = products[..., : self.out_channels], products[..., self.out_channels :]
         pairs = rest.reshape(*rest.shape[:2], self.order, 2, self.out_channels).movedim(3, 1)
-        *lower, state = pairs.unbind(3)  # each (N, 2, batch, F_out): the complex X C_j
-        for pair in reversed(lower):  # Horner
-            state = pair + transform(state)
-        return first + 2 * transform(state)[:, 0]
+        return first + 2 * horner(cayley, pairs.unbind(3))
 
     def _settings(self) -> dict[str, Any]:
         settings: dict[str, Any] = {"order": self.order, "jacobi": self.jacobi}
@@ -121,36 +133,9 @@ class CayleyConv(Conv):
         return settings | ({} if isinstance(self.zoom, Parameter) else {"train_zoom": False})
 
 
-class _Transform:
-    """The Cayley transform by Jacobi iterations, of complex Y held as (N, 2, batch, F): real and imaginary parts."""
-
-    def __init__(self, op: GraphOperator, zoom: Tensor, iterations: int) -> None:
-        self.op, self.zoom, self.iterations = op, zoom, iterations
-        self.diagonal = diagonal(op)[:, None, None, None]
-        # -i (u + iv) = v - iu: the parts exchanged, with the signs 1 and -1, made where they are needed: no transfer
-        self.turn = 1.0 - 2.0 * torch.arange(2, dtype=op.dtype, device=op.device)[:, None, None]
-        # division by h d + i, as the factor of Y and that of Y with its parts exchanged
-        square = (zoom * self.diagonal).square() + 1.0
-        self.real, self.turned = zoom * self.diagonal / square, self.turn / square
-
-    def __call__(self, y: Tensor) -> Tensor:
-        y = self.zoom * propagate(self.op, y) + self.turn * y.flip(1)
-        right = self.real * y + self.turned * y.flip(1)
-        real, turned = self.zoom * self.real, self.zoom * self.turned
-        state = right
-        for _ in range(self.iterations):
-            off = torch.addcmul(propagate(self.op, state), self.diagonal, state, value=-1)
-            state = right.addcmul(real, off, value=-1).addcmul(turned, off.flip(1), value=-1)
-        return state
-
-
-def diagonal(op: GraphOperator) -> Tensor:
-    """Return the diagonal of an operator, shape (N), differentiable in its values.
-
-    Example:
-        >>> diagonal(GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]), kind="laplacian"))
-        tensor([1., 1.])
-    """
-    counts = (op.rowptr[1:] - op.rowptr[:-1]).long()
-    row = torch.repeat_interleave(torch.arange(op.num_nodes, device=op.device), counts, output_size=op.nnz)
-    return torch.zeros(op.num_nodes, dtype=op.dtype, device=op.device).index_add(0, row, op.value * (row == op.col))
+def horner(cayley: Polynomial | Jacobi, products: Sequence[Tensor]) -> Tensor:
+    """Return the real part of the sum of C^j X C_j, j >= 1, from the complex X C_j, each (N, 2, batch, F)."""
+    *lower, state = products
+    for product in reversed(lower):
+        state = product + cayley(state)
+    return cayley.real_part(state)

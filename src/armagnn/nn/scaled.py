@@ -9,7 +9,8 @@ from armagnn import kernels
 from armagnn.errors import ParameterError, ShapeError
 from armagnn.nn import activations
 from armagnn.nn.arma import ARMAConv
-from armagnn.nn.cayley import CayleyConv, _Transform
+from armagnn.nn.cayley import CayleyConv, horner
+from armagnn.nn.cayley_transform import transform
 from armagnn.nn.chebyshev import ChebConv, _clenshaw, largest_eigenvalue
 from armagnn.nn.conv import Conv, propagate
 from armagnn.nn.gcn import GCNConv
@@ -96,9 +97,5 @@ def _filtered(conv: Conv, scales: CSR, table: Tensor, op: GraphOperator) -> Tens
             torch.stack([times(real), times(imaginary)], 1)
             for real, imaginary in zip(rest[::2], rest[1::2], strict=True)
         ]
-        transform = _Transform(op, conv.zoom, conv.jacobi)
-        state = pairs[-1]
-        for pair in reversed(pairs[:-1]):  # Horner
-            state = pair + transform(state)
-        return times(first) + 2 * transform(state)[:, 0]
+        return times(first) + 2 * horner(transform(op, conv.zoom, conv.jacobi), pairs)
     raise ParameterError(f"{type(conv).__name__} does not look at its input through products X W only.")

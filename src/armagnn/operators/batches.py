@@ -186,8 +186,16 @@ class GraphBatches:
 
     def _batch(self, taken: Taken, rows: int, ids: Tensor) -> GraphBatch:
         (starts, rowptr, col, value, transposed), nodes, graph = taken
-        kind, symmetric = self.op.kind, self.op.symmetric
-        op = GraphOperator(rowptr, col, value, (rows, rows), kind=kind, transposed=transposed, symmetric=symmetric)
+        op = GraphOperator(
+            rowptr,
+            col,
+            value,
+            (rows, rows),
+            kind=self.op.kind,
+            transposed=transposed,
+            symmetric=self.op.symmetric,
+            unit_diagonal=self.op.unit_diagonal,
+        )
         return GraphBatch(op, starts[0], nodes, graph, ids, self.longest)
 
     def __len__(self) -> int:

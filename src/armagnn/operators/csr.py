@@ -256,11 +256,14 @@ class CSR:
 
     def to_dense(self) -> Tensor:
         """Return the dense matrix, shape (M, N); differentiable in the values."""
-        counts = (self.rowptr[1:] - self.rowptr[:-1]).long()
-        row = torch.repeat_interleave(torch.arange(self.shape[0], device=self.device), counts, output_size=self.nnz)
-        index = row * self.shape[1] + self.col
+        index = self._rows() * self.shape[1] + self.col
         flat = torch.zeros(self.shape[0] * self.shape[1], dtype=self.dtype, device=self.device)
         return flat.index_add(0, index, self.value).view(self.shape)
+
+    def _rows(self) -> Tensor:
+        """Return the row of each nonzero, shape (nnz), int64; no device is waited for."""
+        counts = (self.rowptr[1:] - self.rowptr[:-1]).long()
+        return torch.repeat_interleave(torch.arange(self.shape[0], device=self.device), counts, output_size=self.nnz)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.shape[0]} × {self.shape[1]}, {self._describe()})"

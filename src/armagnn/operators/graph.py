@@ -66,6 +66,10 @@ class GraphOperator(CSR):
     """
 
     kind: str
+    unit_diagonal: bool
+    """Every diagonal entry is one, whatever the weights: a ``laplacian`` without stored self-loops. False where it is
+    not known, as after `with_value` or within compiled code. The padding of a batch, all zeros, does not count."""
+    _off: GraphOperator | None = None
 
     def __init__(
         self,
@@ -77,9 +81,10 @@ class GraphOperator(CSR):
         kind: str = "adjacency",
         transposed: tuple[Tensor, Tensor, Tensor] | None = None,
         symmetric: bool = False,
+        unit_diagonal: bool = False,
     ) -> None:
         super().__init__(rowptr, col, value, shape, transposed=transposed, symmetric=symmetric)
-        self.kind = kind
+        self.kind, self.unit_diagonal = kind, unit_diagonal
 
     # ------------------------------------------------------------------------------------------------------- builders
 
@@ -238,7 +243,14 @@ class GraphOperator(CSR):
                     _join([part[2] for part in parts], [op.nnz for op in operators], index),
                 )
         return GraphOperator(
-            rowptr, col, value, (nodes, nodes), kind=first.kind, transposed=transposed, symmetric=symmetric
+            rowptr,
+            col,
+            value,
+            (nodes, nodes),
+            kind=first.kind,
+            transposed=transposed,
+            symmetric=symmetric,
+            unit_diagonal=all(op.unit_diagonal for op in operators),
         )
 
     # ----------------------------------------------------------------------------------------------------- properties
@@ -257,6 +269,68 @@ class GraphOperator(CSR):
             )
         return self
 
+    # ------------------------------------------------------------------------------------------------------- diagonal
+
+    def diagonal(self) -> Tensor:
+        """Return the diagonal, shape (N), differentiable in the values.
+
+        Example:
+            >>> import torch
+            >>> GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]), kind="laplacian").diagonal()
+            tensor([1., 1.])
+        """
+        row = self._rows()
+        zeros = torch.zeros(self.num_nodes, dtype=self.dtype, device=self.device)
+        return zeros.index_add(0, row, self.value * (row == self.col))
+
+    def off_diagonal(self) -> GraphOperator:
+        """Return the operator with zeros on its diagonal, on the same pattern, differentiable in the values.
+
+        No device is waited for; fixed values are looked through once.
+
+        Example:
+            >>> import torch
+            >>> loop = GraphOperator.from_edge_index(torch.tensor([[0, 1, 1], [1, 0, 1]]), kind="adjacency")
+            >>> loop.off_diagonal().to_dense()
+            tensor([[0., 1.],
+                    [1., 0.]])
+        """
+        if self._off is not None:
+            return self._off
+        with normal_mode():
+            value = torch.where(self._rows() == self.col, 0.0, self.value)
+            off = GraphOperator(
+                self.rowptr,
+                self.col,
+                value,
+                self.shape,
+                kind=self.kind,
+                transposed=self._transposed,
+                symmetric=self.symmetric,
+            )
+        # a learned value belongs to one backward pass, and a fake or wrapped tensor must not outlive its mode
+        if not torch.compiler.is_compiling() and not (
+            value.requires_grad
+            or torch._C._len_torch_dispatch_stack()
+            or torch._C._functorch.is_functorch_wrapped_tensor(value)
+        ):
+            self._off = off
+        return off
+
+    # -------------------------------------------------------------------------------------------------- new operators
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """Move to a device and/or convert the values, as ``Tensor.to``: ``to("cuda")``, ``to(torch.float64)``."""
+        moved = super().to(*args, **kwargs)
+        moved.unit_diagonal = self.unit_diagonal
+        return moved
+
+    def detach(self) -> Self:
+        """Return the operator with values that need no gradient."""
+        detached = super().detach()
+        detached.unit_diagonal = self.unit_diagonal
+        return detached
+
     def _new(
         self,
         rowptr: Tensor,
@@ -269,11 +343,11 @@ class GraphOperator(CSR):
         return type(self)(rowptr, col, value, shape, kind=self.kind, transposed=transposed, symmetric=symmetric)
 
     def _context(self) -> list[Any]:
-        return [*super()._context(), self.kind]
+        return [*super()._context(), self.kind, self.unit_diagonal]
 
     def _restore(self, context: list[Any]) -> None:
-        super()._restore(context[:-1])
-        self.kind = context[-1]
+        *plain, self.kind, self.unit_diagonal = context
+        super()._restore(plain)
 
     def __repr__(self) -> str:
         direction = "symmetric" if self.symmetric else "directed"
@@ -325,8 +399,10 @@ class _Options:
         for names, number in (("gamma is", self.gamma), ("lambda_min and lambda_max are", shift)):
             if abs(number) > torch.finfo(weight.dtype).max:
                 raise ParameterError(f"{names} too large for {weight.dtype}: pass less, or dtype=torch.float64.")
+        known = not torch.compiler.is_compiling()
+        unit_diagonal = known and self.kind == "laplacian" and not bool((row == col).any())
         rowptr, col, value, transposed = normalize.build(row, col, weight, num_nodes, self.kind, self.gamma, shift)
-        symmetric = not torch.compiler.is_compiling() and _is_symmetric(rowptr, col, value, transposed)
+        symmetric = known and _is_symmetric(rowptr, col, value, transposed)
         return GraphOperator(
             rowptr,
             col,
@@ -335,6 +411,7 @@ class _Options:
             kind=self.kind,
             transposed=None if symmetric and not value.requires_grad else transposed,
             symmetric=symmetric,
+            unit_diagonal=unit_diagonal,
         )
 
     def _shift(self, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int) -> float:
@@ -372,9 +449,7 @@ def _symmetrized(row: Tensor, col: Tensor, weight: Tensor, num_nodes: int, how: 
     joined = CSR(*assemble(*both, (num_nodes, num_nodes)), (num_nodes, num_nodes))
     one, other = joined.value, joined.T.value
     value = torch.maximum(one, other) if how == "max" else one / 2 + other / 2
-    counts = (joined.rowptr[1:] - joined.rowptr[:-1]).long()
-    rows = torch.repeat_interleave(torch.arange(num_nodes, device=row.device), counts, output_size=joined.nnz)
-    return rows, joined.col.long(), value
+    return joined._rows(), joined.col.long(), value
 
 
 def _is_symmetric(rowptr: Tensor, col: Tensor, value: Tensor, transposed: tuple[Tensor, Tensor, Tensor]) -> bool:

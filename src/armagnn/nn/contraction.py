@@ -168,7 +168,7 @@ def operator_norm(op: GraphOperator) -> float:
     op = op.detach()
     if op.nnz == 0:
         return 0.0
-    if op.kind == "arma" and op.symmetric and not _has_diagonal(op):
+    if op.kind == "arma" and op.symmetric and not bool((op._rows() == op.col).any()):
         return 1.0
     size = op.with_value(op.value.abs())
     ones = torch.ones(op.num_nodes, 1, dtype=op.dtype, device=op.device)
@@ -181,12 +181,6 @@ def operator_norm(op: GraphOperator) -> float:
     if op.num_nodes <= DENSE:
         return float(torch.linalg.matrix_norm(op.to_dense().double(), 2))
     return _largest_singular_value(op)
-
-
-def _has_diagonal(op: GraphOperator) -> bool:
-    counts = (op.rowptr[1:] - op.rowptr[:-1]).long()
-    row = torch.repeat_interleave(torch.arange(op.num_nodes, device=op.device), counts, output_size=op.nnz)
-    return bool((row == op.col).any())
 
 
 def _largest_singular_value(op: GraphOperator) -> float:

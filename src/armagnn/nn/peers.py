@@ -188,9 +188,7 @@ def edge_index(op: GraphOperator) -> Tensor:
         tensor([[0, 2, 1],
                 [1, 1, 2]])
     """
-    counts = (op.rowptr[1:] - op.rowptr[:-1]).long()
-    row = torch.repeat_interleave(torch.arange(op.num_nodes, device=op.device), counts, output_size=op.nnz)
-    return torch.stack([op.col.long(), row])
+    return torch.stack([op.col.long(), op._rows()])
 
 
 @once_per_operator

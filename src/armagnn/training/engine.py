@@ -376,7 +376,7 @@ def _die_with_parent() -> None:
 def _portable(error: Exception) -> Exception:
     """The error itself if it can travel between processes, else its text."""
     try:
-        pickle.loads(pickle.dumps(error))
+        pickle.loads(pickle.dumps(error))  # as the pipe will do it; nothing of this comes from a file
         error.add_note("".join(traceback.format_exception(error)))  # where in the worker it was raised
         return error
     except Exception:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
 import torch
 from torch.nn import functional as F
 
-from armagnn.bench.signals import SIDE, OfPyG, compare_signals, mnist_net
+from armagnn.bench.signals import SIDE, OfPyG, compare_signals, compare_training, mnist_net
 from armagnn.data.mnist import grid_graph
 
 
@@ -25,3 +28,20 @@ def test_a_row_tells_the_ratio() -> None:
     (row,) = compare_signals(rounds=1, batch=2, stacks=1, steps=1)
     assert row.ratio == row.peer / row.ours
     assert row.required == 15.0
+
+
+@pytest.mark.parametrize(
+    "device",
+    ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here"))],
+)
+@pytest.mark.filterwarnings("error::RuntimeWarning")  # what is not recorded on a GPU is said by one
+def test_a_training_is_timed_by_some_of_its_epochs(device: str) -> None:
+    (row,) = compare_training(device, split=(51, 4, 4), batch=2, stacks=1, steps=1)
+    assert (row.unit, row.limit, row.ratio) == ("s", 240.0, row.peer / row.ours)
+    assert min(row.ours, row.peer) > 0
+    assert "20 epochs of 51 signals, batches of 2" in row.work
+
+
+def test_a_training_without_pyg_has_no_ratio() -> None:
+    (row,) = compare_training("cpu", pyg=False, split=(51, 4, 4), batch=2, stacks=1, steps=1)
+    assert math.isnan(row.ratio)

@@ -50,15 +50,19 @@ def network() -> GraphNet:
     return GraphNet("arma", FEATURES, 1, hidden=64, depth=1, head=(128,), options=options)
 
 
-def epoch_seconds(dataset: GraphsDataset, fold: Fold, device: str, size: int = 64, epochs: int = 6) -> float:
-    """Return how long an epoch of one trial takes, the median of all but the first, which compiles and records.
-
-    The last does not count either: the trial's test follows it. There must be 25 steps or more, or not every epoch is
-    looked at.
-    """
+def trial_of(dataset: GraphsDataset, fold: Fold, device: str, size: int = 64, epochs: int = 6) -> Trials:
+    """Return one training of the network, not yet begun."""
     task = GraphTask(dataset, network(), fold, batch_size=size, device=device)
     settings = [Setting(0, 1e-3, 0.0, (0.0, 0.0))]
-    trials = Trials(network, task, settings, epochs=epochs, patience=epochs, stop_on="loss", device=device)
+    return Trials(network, task, settings, epochs=epochs, patience=epochs, stop_on="loss", device=device)
+
+
+def epoch_seconds(trials: Trials) -> float:
+    """Train, and return how long an epoch took: the median of all but the first, which compiles and records.
+
+    The last does not count either: the test follows it. There must be 25 steps or more, or not every epoch is looked
+    at.
+    """
     looks: list[tuple[int, float]] = []  # on a GPU, a look waits for what has been launched
     for _ in trials.run(lambda trials: looks.append((trials.done, time.perf_counter()))):
         pass
@@ -78,24 +82,25 @@ def pyg_step_seconds(dataset: GraphsDataset, fold: Fold, device: str, size: int 
     began, done = math.nan, 0
     for number, loaded in enumerate(DataLoader(data, size, shuffle=True)):
         if number == WARMUP:
-            _wait(device)
+            wait(device)
             began = time.perf_counter()
         batch = loaded.to(device)
         learn(net(batch.x, batch.edge_index, batch.batch), batch.y, adam)
         done += number >= WARMUP
-    _wait(device)
+    wait(device)
     return (time.perf_counter() - began) / done
 
 
 def compare_epochs(graphs: int = EPOCH, device: str = "cuda", pyg: bool = True, size: int = 64) -> Iterator[Row]:
     """Measure an epoch over `graphs` molecules; PyG's is a few hundred steps of it, scaled to all."""
     dataset, fold = random_molecules(graphs)
-    ours = epoch_seconds(dataset, fold, device, size)
+    ours = epoch_seconds(trial_of(dataset, fold, device, size))
     theirs = math.ceil(graphs / size) * pyg_step_seconds(dataset, fold, device, size) if pyg else math.nan
     work = f"an epoch of QM9: {graphs:,} molecules, batches of {size}, ARMA 64, K=3, T=3"
     yield Row(work, "s", ours, theirs, theirs / ours, limit=3.0)
 
 
-def _wait(device: str) -> None:
+def wait(device: str) -> None:
+    """Wait until a GPU has done what was launched."""
     if torch.device(device).type == "cuda":
         torch.cuda.synchronize(device)

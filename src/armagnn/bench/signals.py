@@ -1,8 +1,10 @@
-"""Many signals on one graph: a training step of the network for MNIST, with our layers and with PyG's."""
+"""Many signals on one graph: the network for MNIST, with our layers and with PyG's; one step of it, or a training."""
 
 from __future__ import annotations
 
 import copy
+import math
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -10,15 +12,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from armagnn.bench.epochs import epoch_seconds, wait
 from armagnn.bench.report import Row
 from armagnn.bench.timing import medians
 from armagnn.data.mnist import grid_graph
+from armagnn.data.signals import SignalsDataset
 from armagnn.operators import CSR, coarsen
-from armagnn.tasks.signal import Levels, SignalNet, pooled_nodes
+from armagnn.tasks.signal import Levels, SignalNet, SignalTask, pooled_nodes
+from armagnn.training.trials import Setting, Trials
 
 SIDE: Final = 28
 STRIDES: Final = (4, 4)
 REQUIRED: Final = 15.0
+SPLIT: Final = (55_000, 5_000, 10_000)
+"""MNIST's signals for training, validation and test."""
+
+EPOCHS: Final = 20
 
 
 def mnist_net(stacks: int = 5, steps: int = 10) -> SignalNet:
@@ -40,7 +49,15 @@ class OfPyG(nn.Module):
         self.convs = nn.ModuleList(conv.to_pyg() for conv in net.convs)  # type: ignore[operator]
         self.pools, self.head = copy.deepcopy(net.pools), copy.deepcopy(net.head)
         tree = coarsen(grid_graph(SIDE), 4, num_nodes=SIDE * SIDE)
-        self.edges = [copies(*tree.edges(level), tree.adjacency[level].shape[0], batch) for level in (0, 2)]
+        for level in (0, 2):
+            edge_index, weight = copies(*tree.edges(level), tree.adjacency[level].shape[0], batch)
+            self.register_buffer(f"edge_index_{level}", edge_index)
+            self.register_buffer(f"weight_{level}", weight)
+
+    @property
+    def edges(self) -> list[tuple[Tensor, Tensor]]:
+        """The edges and weights of both levels."""
+        return [(self.get_buffer(f"edge_index_{level}"), self.get_buffer(f"weight_{level}")) for level in (0, 2)]
 
     def forward(self, x: Tensor | CSR, levels: Levels) -> Tensor:
         """Logits (B, C) from signals (B, N, 1)."""
@@ -84,3 +101,45 @@ def compare_signals(rounds: int = 1, batch: int = 32, **sizes: Any) -> Iterator[
     times = medians({"ours": training_step(net, levels, x, y), "pyg": training_step(peer, levels, x, y)}, rounds)
     work = f"MNIST, {batch} signals, GNN(32)-P(4)-GNN(64)-P(4)-FC(512)-FC(10), training step"
     yield Row(work, "ms", times["ours"], times["pyg"], times["pyg"] / times["ours"], REQUIRED)
+
+
+def random_images(split: tuple[int, int, int] = SPLIT) -> SignalsDataset:
+    """Return random signals on MNIST's grid, as bytes, and random labels.
+
+    Example:
+        >>> random_images((6, 2, 2)).num_signals
+        10
+    """
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randint(0, 256, (sum(split), SIDE * SIDE), generator=generator, dtype=torch.uint8)
+    parts = torch.split(torch.arange(sum(split)), list(split))
+    return SignalsDataset.of(grid_graph(SIDE), x, torch.arange(sum(split)) % 10, *parts)
+
+
+def compare_training(
+    device: str = "cuda", pyg: bool = True, split: tuple[int, int, int] = SPLIT, batch: int = 32, **sizes: Any
+) -> Iterator[Row]:
+    """Measure a whole training on MNIST by some of its epochs, validation and all; PyG's by some of its steps."""
+    dataset, epochs = random_images(split), 5
+    task = SignalTask(dataset, mnist_net(**sizes), batch_size=batch, device=device)
+    trials = Trials(
+        lambda: mnist_net(**sizes), task, [Setting(0, 1e-3, 0.0)], epochs=epochs, patience=epochs, stop_on="accuracy",
+        device=device,
+    )  # fmt: skip
+    ours = EPOCHS * epoch_seconds(trials)
+    theirs = EPOCHS * task.steps * _pyg_step_seconds(task, device, batch, sizes) if pyg else math.nan
+    work = f"a training on MNIST: {EPOCHS} epochs of {split[0]:,} signals, batches of {batch}"
+    yield Row(work, "s", ours, theirs, theirs / ours, limit=240.0)
+
+
+def _pyg_step_seconds(task: SignalTask, device: str, batch: int, sizes: dict[str, Any], steps: int = 20) -> float:
+    x, y = task.inputs(torch.arange(batch, device=device)), task.y[:batch]
+    assert isinstance(x, Tensor)
+    step = training_step(OfPyG(mnist_net(**sizes), batch).to(device), task.levels, x, y)
+    step()
+    wait(device)
+    began = time.perf_counter()
+    for _ in range(steps):
+        step()
+    wait(device)
+    return (time.perf_counter() - began) / steps

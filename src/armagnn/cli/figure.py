@@ -40,20 +40,20 @@ def training_time(
     ),
 ) -> None:
     """Figure 4: time per epoch and to the best validation score, for GCN, Chebyshev, CayleyNet and ARMA on PPI."""
-    console, timings = Console(), []
+    console, timings, numbers = Console(), [], out.with_suffix(".csv")
+    out.parent.mkdir(parents=True, exist_ok=True)
     table = Table("method", "ms per epoch", "best epoch", "s to best", "val. acc. %", title=f"Training on {dataset}")
     for timing in times.measure(dataset, method or times.METHODS, device, epochs):
         timings.append(timing)
+        write_atomic(numbers, times.to_csv(timings).encode())  # as they come: a method can take minutes
         Console(stderr=True).print(f"{timing.method}: {1e3 * timing.seconds_per_epoch:.1f} ms per epoch")
         table.add_row(
             timing.method, f"{1e3 * timing.seconds_per_epoch:.2f}", str(timing.best_epoch),
             f"{timing.seconds_to_best:.2f}", f"{timing.val_accuracy:.1f}",
         )  # fmt: skip
-    out.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(out, times.draw(timings, dataset))
-    write_atomic(out.with_suffix(".csv"), times.to_csv(timings).encode())
     console.print(table)
-    console.print(f"Written to {out} and {out.with_suffix('.csv')}", highlight=False, soft_wrap=True)
+    console.print(f"Written to {out} and {numbers}", highlight=False, soft_wrap=True)
 
 
 @app.command("response")

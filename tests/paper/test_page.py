@@ -39,7 +39,7 @@ def test_cells_and_their_summaries(tmp_path: Path) -> None:
     assert "| GCN | 81.5 ± 0.4 | 81.5 ± 0.7 (2) | +0.5 (p = 0.8" in page
     assert "86.8 ± 0.0 (1)" in page
     assert "some GPU" in page
-    assert "Citeseer" not in page  # nothing there, nothing shown
+    assert "### Citeseer" not in page  # nothing there, nothing shown
     assert "by the first stage alone, were chosen: GCN on Cora.\n" in page  # PPI has no finals to hold
     short = with_overview("a\n<!-- table 1 -->\nold\n<!-- end of table 1 -->\nb", folder)
     assert "| ARMA | 83.4 / - | 72.5 / - | 78.9 / - | 90.5 / 92.0 ± 0.0 (1) |" in short

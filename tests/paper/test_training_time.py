@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import csv
+from pathlib import Path
 
-from armagnn.paper.training_time import draw, measure, to_csv
+import pytest
+
+from armagnn.errors import DataError
+from armagnn.paper.page import times_section
+from armagnn.paper.training_time import Timing, draw, from_csv, measure, to_csv
 
 
 def test_every_method_is_timed_and_drawn() -> None:
@@ -17,3 +22,21 @@ def test_every_method_is_timed_and_drawn() -> None:
     assert draw(timings).startswith(b"\x89PNG")
     rows = list(csv.DictReader(to_csv(timings).splitlines()))
     assert [row["method"] for row in rows] == ["gcn", "arma"]
+
+
+def test_the_numbers_survive_the_file_and_stand_on_the_page(tmp_path: Path) -> None:
+    timings = [Timing("arma", "NVIDIA H200", 600, 0.0051, 594, 3.03, 80.9)]
+    path = tmp_path / "training-time.csv"
+    assert times_section(path) == []
+    path.write_text(to_csv(timings))
+    assert from_csv(path) == timings
+    (section,) = times_section(path)
+    assert "| ARMA | 5.10 | 3.03 | 594 of 600 | 80.9 |" in section
+    assert "Made on NVIDIA H200 by `armagnn figure training-time --device cuda --epochs 600`" in section
+
+
+def test_a_file_of_other_numbers_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "training-time.csv"
+    path.write_text("method,device\narma,cpu\n")
+    with pytest.raises(DataError, match="not the numbers of Figure 4"):
+        from_csv(path)

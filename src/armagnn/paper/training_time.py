@@ -7,12 +7,13 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import torch
 
 from armagnn.data import NodeDataset, load
-from armagnn.errors import ParameterError
+from armagnn.errors import DataError, ParameterError
 from armagnn.paper.node_classification import NodeConfig, check_cell, paper_config
 from armagnn.paper.summaries import LABELS
 from armagnn.tasks import UNBATCHED, NodeTask
@@ -86,6 +87,16 @@ def to_csv(timings: Sequence[Timing]) -> str:
     writer.writerow([field.name for field in fields(Timing)])
     writer.writerows(astuple(timing) for timing in timings)
     return table.getvalue()
+
+
+def from_csv(path: Path) -> list[Timing]:
+    """The numbers of the figure, from the file that `to_csv` wrote."""
+    try:
+        with path.open(newline="") as file:
+            rows = [[row[field.name] for field in fields(Timing)] for row in csv.DictReader(file)]
+        return [Timing(m, d, int(n), float(pace), int(best), float(s), float(a)) for m, d, n, pace, best, s, a in rows]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path}: not the numbers of Figure 4 ({error}).") from error
 
 
 def draw(timings: Sequence[Timing], dataset: str = "ppi") -> bytes:

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from armagnn.kernels import reference
+from kernels.late import late_step
 
 DEVICE = "cuda"
 pytestmark = pytest.mark.skipif(
@@ -198,6 +199,35 @@ def test_the_first_step_in_one_pass(
         close(got, truth, dtype)
     wide = torch.zeros(4, gpu.MOST_CHANNELS + 1, device=DEVICE, dtype=dtype)
     assert gpu.early_step(wide, wide, wide.t(), wide.t(), None, None, act, 0.0, None, 0.0, 4, True, True) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(("rows", "stacks", "group"), [(1, 1, 1), (300, 3, 64), (129, 2, 7), (20_000, 5, 32)])
+@pytest.mark.parametrize("act", list(ACTS))
+@pytest.mark.parametrize("adds", [True, False])
+def test_a_backward_step_in_one_pass(
+    dtype: torch.dtype, rows: int, stacks: int, group: int, act: str, adds: bool
+) -> None:
+    from armagnn.kernels import gpu
+
+    def draw(*shape: int) -> Tensor:
+        return (torch.randn(shape) / 4).to(dtype)
+
+    down, skip, w = draw(rows, stacks, group), draw(rows, stacks, group), draw(stacks, group, group)
+    below = ACTS[act](torch.randn(rows, stacks, group)).to(dtype)
+    given = [tensor.to(DEVICE, copy=True) for tensor in (down, below, w, skip)]
+    first = gpu.late_step(*given[:3], act, 0.1, given[3] if adds else None)
+    down_truth, skip_truth = down.double(), skip.double()
+    w_truth = late_step(down_truth, below.double(), w.double(), act, 0.1, skip_truth if adds else None)
+    assert first is not None
+    close(first, w_truth, dtype)
+    close(given[0], down_truth, dtype)
+    close(given[3], skip_truth, dtype)
+    again = gpu.late_step(down.to(DEVICE), *given[1:3], act, 0.1)
+    assert again is not None
+    assert torch.equal(again, first)  # the same bits
+    wide = torch.zeros(4, 1, gpu.MOST_CHANNELS + 1, device=DEVICE, dtype=dtype)
+    assert gpu.late_step(wide, wide, wide[:1], act, 0.1) is None
 
 
 @pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)

@@ -18,13 +18,15 @@ import triton.language as tl
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from armagnn.kernels import reference
+from armagnn.kernels import gpu_dense, reference
+from armagnn.kernels.gpu_rules import ACTIVATIONS, activated, keep
 from armagnn.kernels.ops import LONG
 from armagnn.kernels.random import DROPOUT, threshold, thresholds
 
 sort_coo, transpose = reference.sort_coo, reference.transpose  # integer sorts: torch's are as good as any
 affine, finish, stack_matmul = reference.affine, reference.finish, reference.stack_matmul
 stack_mean, adam, reorder = reference.stack_mean, reference.adam, reference.reorder
+early_step, late_step, MOST_CHANNELS = gpu_dense.early_step, gpu_dense.late_step, gpu_dense.MOST_CHANNELS
 
 IN_PLACE = True
 """`gcs` may write over its skip connection: every entry is read and written by one program alone."""
@@ -38,37 +40,6 @@ CACHED = 1 << 23
 
 HUB = LONG
 """A row with more nonzeros than this is cut into segments of this length."""
-
-MOST_CHANNELS = 64
-"""The widest X and W whose products the first step keeps in registers."""
-
-_ACTIVATIONS = {"none": 0, "relu": 1, "leaky_relu": 2, "elu": 3, "tanh": 4, "sigmoid": 5}
-
-
-@triton.jit
-def _keep(index, seed, step, limit, PURPOSE: tl.constexpr):
-    block = index >> 2
-    lo, hi = (block & 0xFFFFFFFF).to(tl.uint32), (block >> 32).to(tl.uint32)
-    zero = lo * 0
-    w0, w1, w2, w3 = tl.philox(seed, lo, hi, zero + step, zero + PURPOSE)
-    lane = index & 3
-    word = tl.where(lane == 0, w0, tl.where(lane == 1, w1, tl.where(lane == 2, w2, w3)))
-    return word.to(tl.int64) >= limit
-
-
-@triton.jit
-def _activated(total, ACT: tl.constexpr, SLOPE: tl.constexpr):
-    if ACT == 1:
-        total = tl.where(total < 0, 0.0, total)
-    elif ACT == 2:
-        total = tl.where(total < 0, total * SLOPE, total)
-    elif ACT == 3:
-        total = tl.where(total < 0, SLOPE * (tl.exp(total) - 1.0), total)
-    elif ACT == 4:
-        total = 1.0 - 2.0 / (tl.exp(2.0 * total) + 1.0)
-    elif ACT == 5:
-        total = 1.0 / (1.0 + tl.exp(-total))
-    return total
 
 
 @triton.jit
@@ -147,60 +118,14 @@ def _rows_kernel(
             added = tl.load(skip + index, mask=inside, other=0.0).to(ACC)
             if DROP:
                 factor = scale.to(ACC) + scale_rest.to(ACC)
-                added = tl.where(_keep(index, tl.load(seed), step, limit, PURPOSE), added * factor, 0.0)
+                added = tl.where(keep(index, tl.load(seed), step, limit, PURPOSE), added * factor, 0.0)
             total += added
         if BIAS:
             total += tl.load(bias + columns, mask=inside, other=0.0).to(ACC)
-        mean += _activated(total, ACT, SLOPE)
+        mean += activated(total, ACT, SLOPE)
     if STACKS > 1:
         mean = mean * (1.0 / STACKS)
     tl.store(out + row * (width // STACKS) + signal * group + lanes, mean.to(out.dtype.element_ty), mask=inside)
-
-
-@triton.jit
-def _early_kernel(
-    x, propagated, v, w0, bias, w, seed, skip, state, after, rows, fan_in, width, group, step, limit, scale,
-    SLOPE: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr, ACT: tl.constexpr, PURPOSE: tl.constexpr,
-    KEEP_SKIP: tl.constexpr, KEEP_STATE: tl.constexpr, NEXT: tl.constexpr, PRECISION: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_I: tl.constexpr, BLOCK_C: tl.constexpr,
-):  # fmt: skip
-    r = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
-    i, c = tl.arange(0, BLOCK_I), tl.arange(0, BLOCK_C)
-    columns = tl.program_id(1) * group + c
-    rows_in, cols_in, wide_in = r < rows, c < group, i < fan_in
-    source = r[:, None] * fan_in + i[None, :]
-    source_in = rows_in[:, None] & wide_in[None, :]
-    matrix = i[:, None] * width + columns[None, :]
-    matrix_in = wide_in[:, None] & cols_in[None, :]
-    index = r[:, None] * width + columns[None, :]
-    index_in = rows_in[:, None] & cols_in[None, :]
-    kind = x.dtype.element_ty
-    total = tl.dot(
-        tl.load(x + source, mask=source_in, other=0.0), tl.load(v + matrix, mask=matrix_in, other=0.0),
-        input_precision=PRECISION,
-    )  # fmt: skip
-    if BIAS:
-        shift = tl.load(bias + columns, mask=cols_in, other=0.0).to(tl.float32)[None, :]
-        if not DROP:
-            total += shift
-    if KEEP_SKIP:
-        tl.store(skip + index, total.to(kind), mask=index_in)
-    if DROP:
-        total = tl.where(_keep(index, tl.load(seed), step, limit, PURPOSE), total * scale, 0.0)
-        if BIAS:
-            total += shift
-    total = tl.dot(
-        tl.load(propagated + source, mask=source_in, other=0.0), tl.load(w0 + matrix, mask=matrix_in, other=0.0),
-        total, input_precision=PRECISION,
-    )  # fmt: skip
-    total = _activated(total, ACT, SLOPE)
-    if KEEP_STATE:
-        tl.store(state + index, total.to(kind), mask=index_in)
-    if NEXT:
-        square = tl.program_id(1) * group * group + c[:, None] * group + c[None, :]
-        weight = tl.load(w + square, mask=cols_in[:, None] & cols_in[None, :], other=0.0)
-        total = tl.where(cols_in[None, :], total, 0.0)  # an activation need not keep the padding at zero
-        tl.store(after + index, tl.dot(total.to(kind), weight, input_precision=PRECISION).to(kind), mask=index_in)
 
 
 @triton.jit
@@ -227,7 +152,7 @@ def _dropout_kernel(
     inside = index < count
     number = tl.load(x + index, mask=inside, other=0.0).to(ACC)
     factor = scale.to(ACC) + scale_rest.to(ACC)
-    kept = tl.where(_keep(index, tl.load(seed), step, limit, PURPOSE), number * factor, 0.0)
+    kept = tl.where(keep(index, tl.load(seed), step, limit, PURPOSE), number * factor, 0.0)
     tl.store(out + index, kept.to(out.dtype.element_ty), mask=inside)
 
 
@@ -242,8 +167,8 @@ def _trial_dropout_kernel(
     inside = index < size
     place = (index // columns * trials + trial) * columns + index % columns
     number = tl.load(x + place, mask=inside, other=0.0).to(ACC)
-    keep = _keep(index, tl.load(seed + trial), step, tl.load(limit + trial), PURPOSE)
-    kept = tl.where(keep, number * tl.load(scale + trial).to(ACC), 0.0)
+    kept = keep(index, tl.load(seed + trial), step, tl.load(limit + trial), PURPOSE)
+    kept = tl.where(kept, number * tl.load(scale + trial).to(ACC), 0.0)
     tl.store(out + place, kept.to(out.dtype.element_ty), mask=inside)
 
 
@@ -332,48 +257,10 @@ def gcs(
         out if skip is None else skip, out if bias is None else bias, rowptr if seed is None else seed, out,
         width, group, stride, step, threshold(p), *_scale(p), STACKS=stacks, SLOPE=float(slope),
         HUBS=hubs is not None, HUB_SIZE=HUB, SKIP=skip is not None, BIAS=bias is not None,
-        DROP=seed is not None and skip is not None, PURPOSE=DROPOUT, ACT=_ACTIVATIONS[act],
+        DROP=seed is not None and skip is not None, PURPOSE=DROPOUT, ACT=ACTIVATIONS[act],
         BLOCK_E=block_e, BLOCK_C=block_c, ACC=acc, num_warps=1,
     )  # fmt: skip
     return out
-
-
-class EarlyStep(NamedTuple):
-    """What the first step leaves: X V (with the bias, if nothing is dropped), its state, and the state times W."""
-
-    skip: Tensor | None
-    state: Tensor | None
-    after: Tensor | None
-
-
-def early_step(
-    x: Tensor, propagated: Tensor, v: Tensor, w0: Tensor, bias: Tensor | None, w: Tensor | None,
-    act: str, slope: float, seed: Tensor | None, p: float, group: int, keep_skip: bool, keep_state: bool,
-) -> EarlyStep | None:  # fmt: skip
-    """Return the step ``act((L X) W0 + dropout(X V) + bias)`` and its product with the next W, in one pass.
-
-    Three products that each fit a tile follow one another in registers, so memory is read and written once. A float32
-    product is six products of the thirds of its factors on the tensor cores, which together are as exact as float32.
-    None where the shapes or the type do not fit; the caller then takes the steps one by one.
-    """
-    rows, fan_in = x.shape
-    width = v.shape[1]
-    if x.dtype not in (torch.float32, torch.bfloat16) or max(fan_in, group) > MOST_CHANNELS or rows == 0:
-        return None
-    new = [x.new_empty(rows, width) if wanted else None for wanted in (keep_skip, keep_state, w is not None)]
-    block_m = 128
-    _early_kernel[(triton.cdiv(rows, block_m), width // group)](
-        x.contiguous(), propagated, v.contiguous(), w0.contiguous(), x if bias is None else bias,
-        x if w is None else w.contiguous(), x if seed is None else seed,
-        *(x if tensor is None else tensor for tensor in new),
-        rows, fan_in, width, group, 0, threshold(p), 1.0 / (1.0 - p),
-        SLOPE=float(slope), BIAS=bias is not None, DROP=seed is not None, ACT=_ACTIVATIONS[act], PURPOSE=DROPOUT,
-        KEEP_SKIP=keep_skip, KEEP_STATE=keep_state, NEXT=w is not None,
-        PRECISION="bf16x6" if x.dtype == torch.float32 else "ieee",
-        BLOCK_M=block_m, BLOCK_I=max(16, triton.next_power_of_2(fan_in)),
-        BLOCK_C=max(16, triton.next_power_of_2(group)), num_warps=4,
-    )  # fmt: skip
-    return EarlyStep(*new)
 
 
 def sddmm(rowptr: Tensor, col: Tensor, a: Tensor, b: Tensor) -> Tensor:

@@ -231,6 +231,7 @@ class _Run:
         bias_grads: list[Tensor] = []
         skip_grad: Tensor | None = None
         up: Tensor | None = None
+        before = False  # is `up` the gradient before the activation already? then its skip connection has it, too
 
         def to_x(gradient: Tensor, weight: Tensor) -> None:
             nonlocal x_grad
@@ -242,6 +243,8 @@ class _Run:
             if up is None:
                 state = states[t].view(-1, s.stacks, s.width)
                 pre = self._spread(g, state, state if consume else torch.empty_like(state))
+            elif before:
+                pre = up
             else:
                 pre = gradient_of_activation(up, states[t].view(up.shape), s.act, s.slope, up)
             pre = pre.view(self.rows, self.channels)
@@ -254,7 +257,7 @@ class _Run:
             if not shared:
                 v_grads.append(self.transposed_product(through))
                 to_x(through, v[t])
-            if shared:
+            if shared and not (before and seed is None):
                 skip_grad = through if skip_grad is None else skip_grad.add_(through)
             if t > 0:
                 assert w is not None
@@ -262,12 +265,19 @@ class _Run:
                 assert down is not None
                 index, below = min(t, w.shape[0]) - 1, self.stacked(states[t - 1])
                 down = self.stacked(down)
-                if self.trials:
+                added = self.stacked(skip_grad) if shared and seed is None else None  # type: ignore[arg-type]
+                fused = self.kernels.late_step(down, below, w[index], s.act, s.slope, added)
+                before = fused is not None
+                if before:
+                    w_grad[index] += fused
+                    up = down
+                elif self.trials:
                     w_grad[index].baddbmm_(below.permute(1, 2, 0), down.transpose(0, 1))
                 else:  # one product a stack: cuBLAS splits a long sum over the GPU, not a batch of them
                     for k in range(s.stacks):
                         w_grad[index, k].addmm_(below[:, k].t(), down[:, k])
-                up = self._times(down, w[index].transpose(1, 2))
+                if not before:
+                    up = self._times(down, w[index].transpose(1, 2))
             elif early:
                 assert propagated is not None
                 assert w0 is not None

@@ -1,0 +1,174 @@
+"""Products with the weights, on the GPU, with all that stands around them: small matrices that stay in registers.
+
+A float32 product is six products of the thirds of its factors on the tensor cores, which together are as exact as
+float32. Where the shapes or the type do not fit, a function here returns None, and the caller goes product by product.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from armagnn.kernels.gpu_rules import ACTIVATIONS, activated, keep, through
+from armagnn.kernels.random import DROPOUT, threshold
+
+MOST_CHANNELS: Final = 64
+"""The widest X and W whose products are kept in registers."""
+
+ROWS: Final = 32
+"""Rows that a program of the backward step takes at a time: with more, its thirds of factors spill out of registers."""
+
+PROGRAMS: Final = 1024
+"""About how many programs the backward step has; each leaves a part of the gradient of W, to be added up."""
+
+
+@triton.jit
+def _early_kernel(
+    x, propagated, v, w0, bias, w, seed, skip, state, after, rows, fan_in, width, group, step, limit, scale,
+    SLOPE: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr, ACT: tl.constexpr, PURPOSE: tl.constexpr,
+    KEEP_SKIP: tl.constexpr, KEEP_STATE: tl.constexpr, NEXT: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_I: tl.constexpr, BLOCK_C: tl.constexpr,
+):  # fmt: skip
+    r = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
+    i, c = tl.arange(0, BLOCK_I), tl.arange(0, BLOCK_C)
+    columns = tl.program_id(1) * group + c
+    rows_in, cols_in, wide_in = r < rows, c < group, i < fan_in
+    source = r[:, None] * fan_in + i[None, :]
+    source_in = rows_in[:, None] & wide_in[None, :]
+    matrix = i[:, None] * width + columns[None, :]
+    matrix_in = wide_in[:, None] & cols_in[None, :]
+    index = r[:, None] * width + columns[None, :]
+    index_in = rows_in[:, None] & cols_in[None, :]
+    kind = x.dtype.element_ty
+    total = tl.dot(
+        tl.load(x + source, mask=source_in, other=0.0), tl.load(v + matrix, mask=matrix_in, other=0.0),
+        input_precision=PRECISION,
+    )  # fmt: skip
+    if BIAS:
+        shift = tl.load(bias + columns, mask=cols_in, other=0.0).to(tl.float32)[None, :]
+        if not DROP:
+            total += shift
+    if KEEP_SKIP:
+        tl.store(skip + index, total.to(kind), mask=index_in)
+    if DROP:
+        total = tl.where(keep(index, tl.load(seed), step, limit, PURPOSE), total * scale, 0.0)
+        if BIAS:
+            total += shift
+    total = tl.dot(
+        tl.load(propagated + source, mask=source_in, other=0.0), tl.load(w0 + matrix, mask=matrix_in, other=0.0),
+        total, input_precision=PRECISION,
+    )  # fmt: skip
+    total = activated(total, ACT, SLOPE)
+    if KEEP_STATE:
+        tl.store(state + index, total.to(kind), mask=index_in)
+    if NEXT:
+        square = tl.program_id(1) * group * group + c[:, None] * group + c[None, :]
+        weight = tl.load(w + square, mask=cols_in[:, None] & cols_in[None, :], other=0.0)
+        total = tl.where(cols_in[None, :], total, 0.0)  # an activation need not keep the padding at zero
+        tl.store(after + index, tl.dot(total.to(kind), weight, input_precision=PRECISION).to(kind), mask=index_in)
+
+
+@triton.jit
+def _late_kernel(
+    down, below, w, skip, partial, rows, width, group, tiles,
+    SLOPE: tl.constexpr, ACT: tl.constexpr, SKIP: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_C: tl.constexpr,
+):  # fmt: skip
+    stack = tl.program_id(1)
+    m, c = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_C)
+    cols_in = c < group
+    square_in = cols_in[:, None] & cols_in[None, :]
+    transposed = tl.load(w + stack * group * group + c[None, :] * group + c[:, None], mask=square_in, other=0.0)
+    kind = down.dtype.element_ty
+    outer = tl.zeros((BLOCK_C, BLOCK_C), dtype=tl.float32)
+    first = tl.program_id(0).to(tl.int64) * tiles * BLOCK_M
+    for tile in range(tiles):
+        r = first + tile * BLOCK_M + m
+        index = r[:, None] * width + stack * group + c[None, :]
+        inside = (r < rows)[:, None] & cols_in[None, :]
+        gradient = tl.load(down + index, mask=inside, other=0.0)
+        state = tl.load(below + index, mask=inside, other=0.0)
+        outer += tl.dot(tl.trans(state), gradient, input_precision=PRECISION)
+        up = tl.dot(gradient, transposed, input_precision=PRECISION)
+        up = through(up, state.to(tl.float32), ACT, SLOPE)
+        tl.store(down + index, up.to(kind), mask=inside)
+        if SKIP:
+            total = tl.load(skip + index, mask=inside, other=0.0).to(tl.float32) + up
+            tl.store(skip + index, total.to(kind), mask=inside)
+    square = c[:, None] * group + c[None, :]
+    place = (tl.program_id(0).to(tl.int64) * tl.num_programs(1) + stack) * group * group
+    tl.store(partial + place + square, outer, mask=square_in)
+
+
+class EarlyStep(NamedTuple):
+    """What the first step leaves: X V (with the bias, if nothing is dropped), its state, and the state times W."""
+
+    skip: Tensor | None
+    state: Tensor | None
+    after: Tensor | None
+
+
+def early_step(
+    x: Tensor, propagated: Tensor, v: Tensor, w0: Tensor, bias: Tensor | None, w: Tensor | None,
+    act: str, slope: float, seed: Tensor | None, p: float, group: int, keep_skip: bool, keep_state: bool,
+) -> EarlyStep | None:  # fmt: skip
+    """Return the step ``act((L X) W0 + dropout(X V) + bias)`` and its product with the next W, in one pass.
+
+    Three products that each fit a tile follow one another in registers, so memory is read and written once.
+    """
+    rows, fan_in = x.shape
+    width = v.shape[1]
+    if not _fits(x, max(fan_in, group)):
+        return None
+    new = [x.new_empty(rows, width) if wanted else None for wanted in (keep_skip, keep_state, w is not None)]
+    block_m = 128
+    _early_kernel[(triton.cdiv(rows, block_m), width // group)](
+        x.contiguous(), propagated, v.contiguous(), w0.contiguous(), x if bias is None else bias,
+        x if w is None else w.contiguous(), x if seed is None else seed,
+        *(x if tensor is None else tensor for tensor in new),
+        rows, fan_in, width, group, 0, threshold(p), 1.0 / (1.0 - p),
+        SLOPE=float(slope), BIAS=bias is not None, DROP=seed is not None, ACT=ACTIVATIONS[act], PURPOSE=DROPOUT,
+        KEEP_SKIP=keep_skip, KEEP_STATE=keep_state, NEXT=w is not None,
+        PRECISION=_precision(x),
+        BLOCK_M=block_m, BLOCK_I=max(16, triton.next_power_of_2(fan_in)),
+        BLOCK_C=max(16, triton.next_power_of_2(group)), num_warps=4,
+    )  # fmt: skip
+    return EarlyStep(*new)
+
+
+def late_step(
+    down: Tensor, below: Tensor, w: Tensor, act: str, slope: float, skip: Tensor | None = None
+) -> Tensor | None:
+    """Go back through ``act`` and the product with W in one pass; return the gradient of W, shape (K, F, F).
+
+    ``down``, the gradient of ``below[:, k] W[k]`` for states ``below`` of shape (M, K, F) behind the activation, is
+    written over by the gradient before that activation, ``down[:, k] W[k]^T act'``, which is added to ``skip`` as well.
+    No atomics: every program keeps its part of the gradient of W, and the parts are added in a fixed order.
+    """
+    rows, stacks, group = below.shape
+    tensors = (down, below) if skip is None else (down, below, skip)
+    if not _fits(below, group) or not all(tensor.is_contiguous() for tensor in tensors):
+        return None
+    blocks = triton.cdiv(rows, ROWS)
+    tiles = triton.cdiv(blocks, max(1, PROGRAMS // stacks))
+    chunks = triton.cdiv(blocks, tiles)
+    block_c = max(16, triton.next_power_of_2(group))
+    partial = torch.empty(chunks, stacks, group, group, dtype=torch.float32, device=below.device)
+    _late_kernel[(chunks, stacks)](
+        down, below, w.contiguous(), down if skip is None else skip, partial, rows, stacks * group, group, tiles,
+        SLOPE=float(slope), ACT=ACTIVATIONS[act], SKIP=skip is not None, PRECISION=_precision(below),
+        BLOCK_M=ROWS, BLOCK_C=block_c, num_warps=4 if block_c <= 32 else 8,
+    )  # fmt: skip
+    return partial.sum(0)
+
+
+def _fits(x: Tensor, widest: int) -> bool:
+    return x.dtype in (torch.float32, torch.bfloat16) and widest <= MOST_CHANNELS and x.shape[0] > 0
+
+
+def _precision(x: Tensor) -> str:
+    return "bf16x6" if x.dtype == torch.float32 else "ieee"

@@ -1,0 +1,55 @@
+"""What several Triton kernels share: which entries dropout keeps, activations and their gradients."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import triton
+import triton.language as tl
+
+ACTIVATIONS: Final = {"none": 0, "relu": 1, "leaky_relu": 2, "elu": 3, "tanh": 4, "sigmoid": 5}
+"""How the kernels name an activation."""
+
+
+@triton.jit
+def keep(index, seed, step, limit, PURPOSE: tl.constexpr):
+    """Return which entries dropout keeps; `armagnn.kernels.random` says how they are drawn."""
+    block = index >> 2
+    lo, hi = (block & 0xFFFFFFFF).to(tl.uint32), (block >> 32).to(tl.uint32)
+    zero = lo * 0
+    w0, w1, w2, w3 = tl.philox(seed, lo, hi, zero + step, zero + PURPOSE)
+    lane = index & 3
+    word = tl.where(lane == 0, w0, tl.where(lane == 1, w1, tl.where(lane == 2, w2, w3)))
+    return word.to(tl.int64) >= limit
+
+
+@triton.jit
+def activated(total, ACT: tl.constexpr, SLOPE: tl.constexpr):
+    """Return the activation of a total."""
+    if ACT == 1:
+        total = tl.where(total < 0, 0.0, total)
+    elif ACT == 2:
+        total = tl.where(total < 0, total * SLOPE, total)
+    elif ACT == 3:
+        total = tl.where(total < 0, SLOPE * (tl.exp(total) - 1.0), total)
+    elif ACT == 4:
+        total = 1.0 - 2.0 / (tl.exp(2.0 * total) + 1.0)
+    elif ACT == 5:
+        total = 1.0 / (1.0 + tl.exp(-total))
+    return total
+
+
+@triton.jit
+def through(gradient, out, ACT: tl.constexpr, SLOPE: tl.constexpr):
+    """Return the gradient before an activation, from that behind it and its output; that of ReLU at 0 is 0."""
+    if ACT == 1:
+        gradient = tl.where(out > 0, gradient, 0.0)
+    elif ACT == 2:
+        gradient = tl.where(out > 0, gradient, gradient * SLOPE)
+    elif ACT == 3:
+        gradient = tl.where(out > 0, gradient, gradient * (out + SLOPE))
+    elif ACT == 4:
+        gradient = gradient * (1.0 - out * out)
+    elif ACT == 5:
+        gradient = gradient * (1.0 - out) * out
+    return gradient

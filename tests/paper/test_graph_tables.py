@@ -16,8 +16,8 @@ from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.nn import ARMAConv, CayleyConv, ChebConv
 from armagnn.nn.stack import Stack
 from armagnn.paper import graph_tables as graphs
+from armagnn.paper.choices import NotTunedError
 from armagnn.paper.jobs import CellTrial, Job, make_jobs, work
-from armagnn.paper.node_classification import NotTunedError
 from armagnn.paper.published_graphs import (
     CLASSIFICATION,
     CLASSIFIERS,

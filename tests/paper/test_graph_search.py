@@ -92,11 +92,11 @@ def test_the_command_searches_and_writes(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_cell_that_is_named_twice_is_searched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr("armagnn.cli.reproduce_graphs.do_trials", lambda trials, *a, **k: asked.append(len(trials)))
+    monkeypatch.setattr("armagnn.cli.searches.do_trials", lambda trials, *a, **k: asked.append(len(trials)))
     command = ["reproduce", "graph-classification-search", "--method", "gcn", "--store", str(tmp_path / "s.sqlite")]
     for datasets in (["--dataset", "mutag"], ["--dataset", "mutag"] * 2):
         assert CliRunner().invoke(app, [*command, *datasets]).exit_code == 0
-    assert asked == [360, 360]
+    assert asked == [60, 60]
 
 
 @pytest.mark.parametrize(
@@ -110,3 +110,13 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path
     assert result.exit_code == 2
     assert "cannot be written" in result.output
     assert not (tmp_path / "store.sqlite").exists()
+
+
+@pytest.mark.parametrize("command", ["graph-classification", "graph-regression", "graph-signal", "node-classification"])
+def test_choices_that_are_not_there_are_refused(tmp_path: Path, command: str) -> None:
+    """A mistyped name must not pass for a search that has not been made."""
+    arguments = ["reproduce", command, "--store", str(tmp_path / "store.sqlite"), "--chosen", str(tmp_path / "no.json")]
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "300"})
+    assert result.exit_code == 2
+    assert "--chosen" in result.output
+    assert "does not exist" in result.output

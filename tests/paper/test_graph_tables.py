@@ -16,8 +16,8 @@ from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.nn import ARMAConv, CayleyConv, ChebConv
 from armagnn.nn.stack import Stack
 from armagnn.paper import graph_tables as graphs
+from armagnn.paper.choices import NotTunedError
 from armagnn.paper.jobs import CellTrial, Job, make_jobs, work
-from armagnn.paper.node_classification import NotTunedError
 from armagnn.paper.published_graphs import (
     CLASSIFICATION,
     CLASSIFIERS,
@@ -155,9 +155,10 @@ def test_bad_cells_and_choices(tmp_path: Path) -> None:
     assert graphs.graph_config("mutag", "arma", "tuned", 4, chosen) == own
 
 
-def test_the_plan_says_what_there_is_to_do(tmp_path: Path) -> None:
+def test_the_plan_says_what_there_is_to_do(tmp_path: Path, none_chosen: Path) -> None:
     store = tmp_path / "store.sqlite"
     command = ["reproduce", "graph-classification", "--dataset", "mutag", "--method", "gcn", "--plan", "--runs", "1"]
+    command += ["--chosen", str(none_chosen)]
     result = CliRunner().invoke(app, [*command, "--store", str(store)], env={"COLUMNS": "160"})
     assert result.exit_code == 0
     assert "10 trainings: at least" in result.output

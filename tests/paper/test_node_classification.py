@@ -21,6 +21,7 @@ from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.nn.stack import Stack
 from armagnn.paper import node_classification as node
 from armagnn.paper import search
+from armagnn.paper.choices import NotTunedError
 from armagnn.paper.jobs import CellTrial, make_jobs, work
 from armagnn.paper.published import ACCURACY, DATASETS, HYPERPARAMETERS, METHODS
 from armagnn.paper.search import Budget
@@ -84,7 +85,7 @@ def test_choices_of_ones_own(tmp_path: Path) -> None:
     wanted = search.space("cora", "gat", 3)[2]
     path.write_text(json.dumps({"cora/gat": asdict(wanted)}))
     assert node.config_of("cora", "gat", "tuned", path) == wanted
-    with pytest.raises(node.NotTunedError, match=r"--method sage --out chosen\.json"):
+    with pytest.raises(NotTunedError, match=r"--method sage --out chosen\.json"):
         node.config_of("cora", "sage", "tuned", path)
     path.write_text("[1]")
     with pytest.raises(ParameterError, match="not the choices of a search"):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from armagnn.cli.convergence import convergence
-from armagnn.cli.tables import Device, Engine, Plan, StorePath, Workers, do_trials
+from armagnn.cli.searches import Chosen, Out, Scores, cells_of, trials_of, write_search
+from armagnn.cli.tables import Cell, Device, Engine, Plan, StorePath, Workers, do_trials
 from armagnn.errors import ParameterError
 from armagnn.paper import node_classification as node
 from armagnn.paper import search
@@ -38,9 +39,7 @@ def node_classification(
     runs: Annotated[
         int | None, typer.Option(help="Trials of a cell.", show_default="100; 10 for gat, sage, gin and on PPI")
     ] = None,
-    chosen: Annotated[
-        Path | None, typer.Option(help="Settings of the tuned protocol, as the search's --out writes them.")
-    ] = None,
+    chosen: Chosen = None,
     store: StorePath = DEFAULT_STORE,
     device: Device = "cpu",
     workers: Workers = 1,
@@ -54,20 +53,14 @@ def node_classification(
     """
     if runs is not None and runs < 1:
         raise ParameterError(f"runs is {runs}; it must be at least 1.")
-    trials, untuned = [], []
-    for data, name, way in _cells(dataset or DATASETS, method or METHODS, protocol or node.PROTOCOLS):
+
+    def cell_trials(data: str, name: str, way: str) -> list[CellTrial]:
+        config = node.config_of(data, name, way, chosen)
         count = runs or (10 if name in UNBATCHED or data == "ppi" else 100)
-        try:
-            config = node.config_of(data, name, way, chosen)
-        except node.NotTunedError:
-            if dataset and method:  # asked for by name
-                raise
-            untuned.append(f"{name} on {data}")
-            continue
-        trials += [CellTrial(config, run, run) for run in range(count)]
-    if untuned:
-        note = f"Left out, because no search has chosen their settings yet: {', '.join(untuned)} (tuned)."
-        Console(stderr=True).print(note, style="yellow", soft_wrap=True)
+        return [CellTrial(config, run, run) for run in range(count)]
+
+    cells = _cells(dataset or DATASETS, method or METHODS, protocol or node.PROTOCOLS)
+    trials = trials_of(cells, cell_trials, asked=bool(dataset and method))
     do_trials(trials, node.TABLE, store, device, workers, engine, plan=plan)
 
 
@@ -89,8 +82,8 @@ def node_classification_search(
     device: Device = "cpu",
     workers: Workers = 1,
     engine: Engine = "local",
-    out: Annotated[Path | None, typer.Option(help="Write the choices to this JSON file.")] = None,
-    scores: Annotated[Path | None, typer.Option(help="Write every setting and its scores to this CSV file.")] = None,
+    out: Out = None,
+    scores: Scores = None,
 ) -> None:
     """The search behind the tuned protocol: random settings, the same for all methods, judged on validation data.
 
@@ -109,12 +102,7 @@ def node_classification_search(
         records = opened.select(table=search.TABLE)
     trials = [trial for data, name, _ in cells for trial in search.finals(records, data, name, budgets[data])]
     do_trials(trials, search.TABLE, store, device, workers, engine)
-    with Store(store) as opened:
-        records = opened.select(table=search.TABLE)
-    if out is not None:
-        write_atomic(out, (json.dumps(search.choose(records, budgets), indent=2) + "\n").encode())
-    if scores is not None:
-        write_atomic(scores, search.scores_csv(records).encode())
+    write_search(search.TABLE, store, partial(search.choose, budgets=budgets), search.scores_csv, out, scores)
 
 
 @app.command("reservoir")
@@ -133,9 +121,8 @@ def reservoir_table(
     write_atomic(out, reservoir.to_csv(rows).encode())
 
 
-def _cells(*choices: tuple[str, ...] | list[str]) -> list[tuple[str, str, str]]:
-    datasets, methods, protocols = (list(dict.fromkeys(names)) for names in choices)
-    for data in datasets:
-        for name in methods:
-            node.check_cell(data, name)
-    return [(data, name, way) for data in datasets for name in methods for way in protocols]
+def _cells(datasets: Sequence[str], methods: Sequence[str], protocols: Sequence[str]) -> list[Cell]:
+    cells = cells_of(datasets, methods, protocols)
+    for data, name, _ in cells:
+        node.check_cell(data, name)
+    return cells

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from armagnn.cli.reproduce import app
+from armagnn.cli.searches import Chosen, Out, Scores, cells_of, do_search, trials_of
 from armagnn.cli.tables import Device, Engine, Plan, StorePath, Workers, do_trials
 from armagnn.errors import ParameterError
 from armagnn.paper import graph_search as search
 from armagnn.paper import graph_tables as graphs
 from armagnn.paper.jobs import CellTrial
-from armagnn.paper.node_classification import NotTunedError
 from armagnn.paper.published_graphs import CLASSIFICATION, CLASSIFIERS, REGRESSION, REGRESSORS
 from armagnn.tasks import UNBATCHED
-from armagnn.training.atomic import check_writable, write_atomic
-from armagnn.training.store import DEFAULT_STORE, Store
+from armagnn.training.store import DEFAULT_STORE
 
 Method = Annotated[list[str] | None, typer.Option("--method", help="arma, gcn, ...; may be repeated.")]
 Protocol = Annotated[list[str] | None, typer.Option("--protocol", help="paper, tuned; may be repeated.")]
-Chosen = Annotated[Path | None, typer.Option(help="Settings of the tuned protocol, as the search's --out writes them.")]
 
 
 @app.command("graph-classification")
@@ -86,8 +83,6 @@ def graph_regression(
     do_trials(trials, graphs.REGRESSION_TABLE, store, device, workers, engine, plan=plan)
 
 
-Out = Annotated[Path | None, typer.Option(help="Write the choices to this JSON file.")]
-Scores = Annotated[Path | None, typer.Option(help="Write every setting and its scores to this CSV file.")]
 Settings = Annotated[int, typer.Option(help="Settings that are tried for each method.")]
 
 
@@ -151,17 +146,11 @@ def _search(
     for cell in cells:
         graphs.check_graph_cell(*cell, CLASSIFICATION if table == search.SEARCH_TABLES[False] else REGRESSION)
     trials = [trial for cell in dict.fromkeys(cells) for trial in search.search_trials(*cell, settings, seeds, folds)]
-    if not plan:
-        check_writable(out, scores)
-    do_trials(trials, table, store, device, workers, engine, plan=plan)
-    if plan or not (out or scores):
-        return
-    with Store(store) as opened:
-        records = opened.select(table=table)
-    if out is not None:
-        write_atomic(out, (json.dumps(search.choose_graphs(records, settings, seeds), indent=2) + "\n").encode())
-    if scores is not None:
-        write_atomic(scores, search.graph_scores_csv(records).encode())
+    choose = partial(search.choose_graphs, count=settings, seeds=seeds)
+    do_search(
+        trials, table, store, device, workers, engine, choose, search.graph_scores_csv,
+        plan=plan, out=out, scores=scores,
+    )  # fmt: skip
 
 
 def _trials(
@@ -176,21 +165,11 @@ def _trials(
 ) -> list[CellTrial]:
     if runs is not None and runs < 1:
         raise ParameterError(f"runs is {runs}; it must be at least 1.")
-    for data in datasets:
-        for name in methods or all_methods:
-            graphs.check_graph_cell(data, name, CLASSIFICATION if all_methods is CLASSIFIERS else REGRESSION)
-    trials, untuned = [], []
-    for data in dict.fromkeys(datasets):
-        for name in dict.fromkeys(methods or all_methods):
-            for way in dict.fromkeys(protocols or graphs.PROTOCOLS):
-                count = runs or (1 if name in UNBATCHED else 10)
-                try:
-                    trials += graphs.graph_trials(data, name, way, count, chosen)
-                except NotTunedError:
-                    if asked:  # by name
-                        raise
-                    untuned.append(f"{name} on {data}")
-    if untuned:
-        note = f"Left out, because no search has chosen their settings yet: {', '.join(untuned)} (tuned)."
-        Console(stderr=True).print(note, style="yellow", soft_wrap=True)
-    return trials
+    cells = cells_of(datasets, methods or all_methods, protocols or graphs.PROTOCOLS)
+    for data, name, _ in cells:
+        graphs.check_graph_cell(data, name, CLASSIFICATION if all_methods is CLASSIFIERS else REGRESSION)
+
+    def trials(data: str, name: str, way: str) -> list[CellTrial]:
+        return graphs.graph_trials(data, name, way, runs or (1 if name in UNBATCHED else 10), chosen)
+
+    return trials_of(cells, trials, asked=asked)

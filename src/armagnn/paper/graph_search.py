@@ -2,34 +2,28 @@
 
 Every method is tried with the same settings, drawn once for each dataset; the first is the paper's own. Each fold
 chooses for itself: a choice that all folds shared would have seen the test graphs of each as validation graphs of
-another. Classification goes by the mean validation accuracy of a few seeds (of equal ones, the lower validation loss);
+another. Classification goes by the mean validation accuracy of its seeds (of equal ones, the lower validation loss);
 the properties of QM9 by the validation loss of short trainings. No seed is one of the reported runs, and test data is
 never looked at.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import Final
 
 import numpy as np
 
+from armagnn.paper.choices import FIRST_SEED, choose, log_uniform, trials_csv
 from armagnn.paper.graph_tables import CLASSIFICATION_TABLE, REGRESSION_TABLE, GraphConfig, graph_config
 from armagnn.paper.jobs import CellTrial
 from armagnn.paper.published_graphs import CLASSIFICATION, REGRESSION
 from armagnn.training.store import Record
 
 SEARCH_TABLES: Final = {True: f"{REGRESSION_TABLE}-search", False: f"{CLASSIFICATION_TABLE}-search"}
-FIRST_SEED: Final = 1_000_000
-"""Seeds of the search; those of the reported runs begin at 0."""
-
-SETTINGS: Final = 12
-SEEDS: Final = {True: 1, False: 3}
+SETTINGS: Final = 6
+SEEDS: Final = {True: 1, False: 1}
 """Trials of each setting (and fold), for regression and for classification."""
 
 SHORT: Final = 30
@@ -58,14 +52,10 @@ def graph_space(dataset: str, method: str, count: int) -> list[GraphConfig]:
     base = base if regression else replace(base, patience=PATIENCE)
     number = CLASSIFICATION.index(dataset) if dataset in CLASSIFICATION else len(CLASSIFICATION)
     generator = np.random.default_rng([2026, 3, number])
-
-    def log_uniform(low: float, high: float) -> float:
-        return float(f"{np.exp(generator.uniform(np.log(low), np.log(high))):.3g}")
-
     found = [base]
     for _ in range(count - 1):
         hidden, skip = (round(float(rate), 3) for rate in generator.uniform(0, 1, 2))
-        l2, lr = log_uniform(1e-6, 1e-2), log_uniform(3e-4, 5e-3)
+        l2, lr = log_uniform(generator, 1e-6, 1e-2), log_uniform(generator, 3e-4, 5e-3)
         act, padded, none = ("relu", "elu")[int(generator.integers(2))], *generator.integers(2, size=2)
         if regression:
             hidden, skip, l2 = 0.0, 0.0 if none else 0.3 * skip, 0.0
@@ -108,41 +98,15 @@ def choose_graphs(records: Iterable[Record], count: int, seeds: int) -> dict[str
 
     Only a fold whose search is complete chooses, and only among the settings that are tried now.
     """
-    cells: dict[tuple[str, str, int], dict[str, list[Record]]] = {}
-    for record in sorted(records, key=lambda record: record.run):
-        settings = cells.setdefault((record.dataset, record.method, record.fold), {})
-        settings.setdefault(json.dumps(record.config, sort_keys=True), []).append(record)
+    best = choose(records, lambda dataset, method: search_trials(dataset, method, count, seeds, 1))
     chosen = {}
-    for (dataset, method, fold), settings in sorted(cells.items()):
-        tried = {
-            json.dumps(asdict(trial.config), sort_keys=True) for trial in search_trials(dataset, method, count, 1, 1)
-        }
-        settings = {text: done for text, done in settings.items() if text in tried and len(done) >= seeds}
-        if len(settings) < len(tried):
-            continue
-        best = max(settings, key=lambda setting: _score(settings[setting]))  # first of equals
-        config = GraphConfig(**json.loads(best))
+    for (dataset, method, fold), config in best.items():
         if dataset in REGRESSION:
             config = replace(config, epochs=graph_config(dataset, method).epochs)
         chosen[f"{dataset}/{method}/{fold}"] = asdict(config)
     return chosen
 
 
-def _score(records: Sequence[Record]) -> tuple[float, float]:
-    """How good a setting is on validation data: greater is better."""
-    loss = statistics.fmean(record.metrics["val_loss"] for record in records)
-    accuracies = [record.metrics["val_accuracy"] for record in records if "val_accuracy" in record.metrics]
-    return (statistics.fmean(accuracies) if accuracies else 0.0, -loss)
-
-
 def graph_scores_csv(records: Iterable[Record]) -> str:
     """Every setting that was tried in every cell and fold, with its validation scores."""
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(["dataset", "method", "fold", *SHOWN, "seed", "val_accuracy", "val_loss", "epochs"])
-    for record in sorted(records, key=lambda record: (*record.cell, record.fold, record.run)):
-        accuracy = record.metrics.get("val_accuracy")
-        scores = ["" if accuracy is None else f"{accuracy:.2f}", f"{record.metrics['val_loss']:.5g}"]
-        settings = [record.config[name] for name in SHOWN]
-        writer.writerow([record.dataset, record.method, record.fold, *settings, record.seed, *scores, record.epochs])
-    return table.getvalue()
+    return trials_csv(records, SHOWN)

@@ -1,17 +1,20 @@
-"""Table 2: graph-signal classification on MNIST and 20news, by GCN, Chebyshev, CayleyNet and ARMA, in two readings.
+"""Table 2: graph-signal classification on MNIST and 20news, by GCN, Chebyshev, CayleyNet and ARMA, in three protocols.
 
-The text leaves room for both, and they differ where it matters:
+The text leaves room for two readings, which differ where it matters:
 
-``text`` (protocol ``paper``)
+``paper``
     the letter of the text. A word of 20news has its embedding times its count, one convolution, the average over all
     words, softmax. p_drop acts before the last layer and on ARMA's skip connections.
-``defferrard`` (protocol ``tuned``)
+``defferrard``
     the setting that the text says it follows. A word of 20news has one number, its tf-idf in the document; the features
     of all words, side by side, go to the softmax. p_drop acts before the last layer only.
+``tuned``
+    that setting, with drop rates, L2 and learning rate chosen on validation data (`armagnn.paper.signal_search`); the
+    other two have the paper's.
 
-MNIST is GNN(32)-P(4)-GNN(64)-P(4)-FC(512)-FC(10) in both: they differ in ARMA's skip connections alone, so the other
-methods have the first reading only. Everywhere: the paper's hyperparameters, Adam, 20 epochs, and the weights of the
-epoch with the best validation accuracy (of equal ones, the lower loss); those of the last epoch are told beside them.
+MNIST is GNN(32)-P(4)-GNN(64)-P(4)-FC(512)-FC(10) in both readings: they differ in ARMA's skip connections alone, so the
+other methods have no protocol ``defferrard``. Everywhere: Adam, 20 epochs, and the weights of the epoch with the best
+validation accuracy (of equal ones, the lower loss); those of the last epoch are told beside them.
 """
 
 from __future__ import annotations
@@ -19,13 +22,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
+from pathlib import Path
 from typing import Any, Final
 
 import torch
 
 from armagnn.data.catalogue import load_signals
 from armagnn.data.signals import SignalsDataset
-from armagnn.errors import UnknownNameError
+from armagnn.errors import ParameterError, UnknownNameError
+from armagnn.paper.choices import chosen_config
 from armagnn.paper.jobs import CellTrial
 from armagnn.paper.published_signals import SIGNAL_HYPERPARAMETERS, SIGNAL_METHODS, SIGNAL_SETS
 from armagnn.tasks.node import conv_options
@@ -34,8 +39,10 @@ from armagnn.training.store import Record
 from armagnn.training.trials import Setting, Trials
 
 SIGNAL_TABLE: Final = "graph-signal"
-READINGS: Final = ("text", "defferrard")
-PROTOCOL: Final = {"text": "paper", "defferrard": "tuned"}
+READINGS: Final = {"paper": "text", "defferrard": "defferrard", "tuned": "defferrard"}
+"""How each protocol reads the text."""
+
+PROTOCOLS: Final = tuple(READINGS)
 EPOCHS: Final = 20
 BATCH: Final = {"mnist": 32, "20news": 128}
 CHEBYSHEV_FILTERS: Final = 32
@@ -49,8 +56,8 @@ class SignalConfig:
     Attributes:
         dataset: "mnist" or "20news".
         method: "arma", "gcn", "chebyshev" or "cayley".
-        protocol: "paper" or "tuned", as the reading has it.
-        reading: "text" or "defferrard".
+        protocol: "paper", "defferrard" or "tuned".
+        reading: "text" or "defferrard", as the protocol has it.
         features: of a node, as `SignalTask` names them.
         k: stacks, or order.
         t: steps, Jacobi iterations, or layers.
@@ -150,25 +157,20 @@ def _places(name: str, strides: tuple[int, ...]) -> int:
     return pooled_nodes(dataset.edge_index, dataset.num_nodes, strides, dataset.edge_weight)
 
 
-def signal_config(dataset: str, method: str, reading: str = "text") -> SignalConfig:
-    """The configuration of a cell in a reading.
+def published_config(dataset: str, method: str, protocol: str) -> SignalConfig:
+    """The paper's hyperparameters in the reading of a protocol, also where it makes no network of its own.
 
     Example:
-        >>> config = signal_config("mnist", "arma")
-        >>> config.k, config.t, config.widths, config.head, config.skip_dropout
-        (5, 10, '32-64', 512, 0.5)
-        >>> signal_config("20news", "chebyshev", "defferrard").widths
+        >>> published_config("20news", "chebyshev", "defferrard").widths
         '32'
     """
     check_signal_cell(dataset, method)
-    if reading not in READINGS:
-        raise UnknownNameError("reading", reading, READINGS)
-    row = SIGNAL_HYPERPARAMETERS[dataset]
+    row, reading = SIGNAL_HYPERPARAMETERS[dataset], READINGS[protocol]
     k, t = row.order(method)
     text, images = reading == "text", dataset == "mnist"
     width = "32-64" if images else str(CHEBYSHEV_FILTERS if method == "chebyshev" else row.hidden)
     return SignalConfig(
-        dataset, method, PROTOCOL[reading], reading,
+        dataset, method, protocol, reading,
         features="raw" if images else "table" if text else "tfidf",
         k=k, t=t, widths=width, stride=4 if images else 1, head=512 if images else 0, average=text and not images,
         hidden_dropout=row.dropout, skip_dropout=row.dropout if text and method == "arma" else 0.0,
@@ -176,20 +178,37 @@ def signal_config(dataset: str, method: str, reading: str = "text") -> SignalCon
     )  # fmt: skip
 
 
-def readings_of(dataset: str, method: str) -> tuple[str, ...]:
-    """The readings of a cell that are different networks.
+def protocols_of(dataset: str, method: str) -> tuple[str, ...]:
+    """The protocols of a cell that are different networks.
 
     Example:
-        >>> readings_of("mnist", "gcn"), readings_of("20news", "gcn")
-        (('text',), ('text', 'defferrard'))
+        >>> protocols_of("mnist", "gcn"), protocols_of("20news", "gcn")
+        (('paper', 'tuned'), ('paper', 'defferrard', 'tuned'))
     """
     check_signal_cell(dataset, method)
-    return READINGS if dataset != "mnist" or method == "arma" else ("text",)
+    return PROTOCOLS if dataset != "mnist" or method == "arma" else ("paper", "tuned")
 
 
-def signal_trials(dataset: str, method: str, reading: str, runs: int) -> list[CellTrial]:
-    """All trials of a cell in a reading; run n has seed n."""
-    config = signal_config(dataset, method, reading)
+def signal_config(dataset: str, method: str, protocol: str = "paper", chosen: Path | None = None) -> SignalConfig:
+    """The configuration of a cell: with the paper's hyperparameters, or as its search chose them.
+
+    Example:
+        >>> config = signal_config("mnist", "arma")
+        >>> config.k, config.t, config.widths, config.head, config.skip_dropout
+        (5, 10, '32-64', 512, 0.5)
+    """
+    if protocol not in PROTOCOLS:
+        raise UnknownNameError("protocol", protocol, PROTOCOLS)
+    if protocol not in protocols_of(dataset, method):
+        raise ParameterError(f"On mnist only arma has a protocol {protocol}: ask for --protocol paper or tuned.")
+    if protocol == "tuned":
+        return chosen_config(SignalConfig, SIGNAL_TABLE, dataset, method, chosen=chosen)
+    return published_config(dataset, method, protocol)
+
+
+def signal_trials(dataset: str, method: str, protocol: str, runs: int, chosen: Path | None = None) -> list[CellTrial]:
+    """All trials of a cell; run n has seed n."""
+    config = signal_config(dataset, method, protocol, chosen)
     return [CellTrial(config, run, run) for run in range(runs)]
 
 
@@ -197,9 +216,10 @@ def is_current_signal(record: Record) -> bool:
     """Has a trial of Table 2 the configuration that its cell has now?"""
     if record.table != SIGNAL_TABLE:
         return True
-    reading = record.config.get("reading", "")
-    known = reading in READINGS and record.dataset in SIGNAL_SETS and record.method in SIGNAL_METHODS
-    return known and record.config == asdict(signal_config(record.dataset, record.method, reading))
+    try:
+        return record.config == asdict(signal_config(*record.cell))
+    except ParameterError:
+        return False
 
 
 def check_signal_cell(dataset: str, method: str) -> None:

@@ -13,11 +13,9 @@ average runs over the 9 slots that a molecule has in a zero-padded batch, as the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,8 +23,8 @@ import torch
 
 from armagnn.data import Fold, GraphsDataset, NodeFeatures, folds, load_graphs, node_features
 from armagnn.errors import ParameterError, UnknownNameError
+from armagnn.paper.choices import chosen_config
 from armagnn.paper.jobs import CellTrial
-from armagnn.paper.node_classification import NotTunedError
 from armagnn.paper.published_graphs import (
     CLASSIFICATION,
     CLASSIFIERS,
@@ -170,7 +168,8 @@ def graph_config(
     """
     check_graph_cell(dataset, method)
     if protocol == "tuned":
-        return _tuned(dataset, method, fold, chosen)
+        table = REGRESSION_TABLE if dataset in REGRESSION else CLASSIFICATION_TABLE
+        return chosen_config(GraphConfig, table, dataset, method, fold, chosen)
     if protocol != "paper":
         raise UnknownNameError("protocol", protocol, PROTOCOLS)
     k, t = graph_order(dataset, method)
@@ -184,23 +183,6 @@ def graph_config(
         dataset, method, "paper", k, t, hidden=32, depth=3, head=0, act="relu", slots=0, hidden_dropout=0.0,
         skip_dropout=skip, l2=1e-4, lr=1e-3, batch=32, epochs=2000, patience=50, stop_on="accuracy",
     )  # fmt: skip
-
-
-def _tuned(dataset: str, method: str, fold: int, chosen: Path | None) -> GraphConfig:
-    table = REGRESSION_TABLE if dataset in REGRESSION else CLASSIFICATION_TABLE
-    source = resources.files("armagnn.paper").joinpath(f"chosen/{table}.json") if chosen is None else chosen
-    try:
-        choices = json.loads(source.read_text()) if source.is_file() else {}
-        cell = choices.get(f"{dataset}/{method}/{fold}")
-        config = None if cell is None else GraphConfig(**cell)
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise ParameterError(f"{source}: not the choices of a search ({error}).") from error
-    if config is None:
-        raise NotTunedError(
-            f"No search has been made for {method} on fold {fold} of {dataset}: run armagnn reproduce {table}-search "
-            f"--dataset {dataset} --method {method} --out chosen.json, then this command with --chosen chosen.json."
-        )
-    return config
 
 
 def check_graph_cell(dataset: str, method: str, datasets: Sequence[str] = CLASSIFICATION + REGRESSION) -> None:

@@ -9,11 +9,9 @@ patience 100 (300 on PPI). ``wide`` is for PPI, beyond the paper: 512 units, ELU
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +19,7 @@ import torch
 
 from armagnn.data import NodeDataset, load
 from armagnn.errors import ParameterError, UnknownNameError
+from armagnn.paper.choices import chosen_config
 from armagnn.paper.published import DATASETS, HYPERPARAMETERS, METHODS
 from armagnn.tasks import UNBATCHED, NodeNet, NodeTask, conv_options
 from armagnn.training.store import Record
@@ -29,7 +28,6 @@ from armagnn.training.trials import Setting, Trials
 TABLE: Final = "node-classification"
 PROTOCOLS: Final = ("paper", "tuned")
 BEYOND: Final = "wide"
-CHOSEN: Final = "chosen/node-classification.json"
 MOST_AT_ONCE: Final = {"cora": 400, "citeseer": 200, "pubmed": 100, "ppi": 10}
 
 
@@ -119,26 +117,10 @@ def paper_config(dataset: str, method: str) -> NodeConfig:
     )  # fmt: skip
 
 
-class NotTunedError(ParameterError):
-    """No search has chosen the settings of a cell yet."""
-
-
 def tuned_config(dataset: str, method: str, chosen: Path | None = None) -> NodeConfig:
     """The choice of the search that is committed with the package, or of one of your own."""
     check_cell(dataset, method)
-    source = resources.files("armagnn.paper").joinpath(CHOSEN) if chosen is None else chosen
-    try:
-        choices = json.loads(source.read_text())
-        cell = choices.get(f"{dataset}/{method}")
-        config = None if cell is None else NodeConfig(**cell)
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise ParameterError(f"{source}: not the choices of a search ({error}).") from error
-    if config is None:
-        raise NotTunedError(
-            f"No search has been made for {method} on {dataset}: run armagnn reproduce node-classification-search "
-            f"--dataset {dataset} --method {method} --out chosen.json, then this command with --chosen chosen.json."
-        )
-    return config
+    return chosen_config(NodeConfig, TABLE, dataset, method, chosen=chosen)
 
 
 def wide_config(dataset: str, method: str) -> NodeConfig:

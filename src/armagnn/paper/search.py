@@ -20,15 +20,13 @@ from typing import Final
 
 import numpy as np
 
+from armagnn.paper.choices import FIRST_SEED, log_uniform
 from armagnn.paper.jobs import CellTrial
 from armagnn.paper.node_classification import NodeConfig, paper_config
 from armagnn.paper.published import DATASETS
 from armagnn.training.store import Record
 
 TABLE: Final = "node-classification-search"
-FIRST_SEED: Final = 1_000_000
-"""Seeds of the search; those of the reported runs begin at 0."""
-
 FINAL_SEED: Final = 2_000_000
 """Seeds of the finals."""
 
@@ -77,7 +75,7 @@ def space(dataset: str, method: str, count: int) -> list[NodeConfig]:
         rates = [round(float(rate), 3) for rate in generator.uniform(0, most, 3)]
         if dataset == "ppi":
             rates = [rate * some for rate, some in zip(rates, generator.integers(2, size=3).tolist(), strict=True)]
-        l2 = float(f"{np.exp(generator.uniform(np.log(low), np.log(high))):.3g}")
+        l2 = log_uniform(generator, low, high)
         act = ("relu", "elu")[int(generator.integers(2))]
         one = bool(generator.integers(2))
         last = 1 if one and method in ("arma", "chebyshev", "cayley") else base.k

@@ -23,6 +23,9 @@ LABELS: Final = {
 }  # fmt: skip
 """What methods and datasets are called on pages."""
 
+PROTOCOLS: Final = {"paper": "text read literally", "tuned": "tuned"}
+"""What the protocols that every table has are called."""
+
 Cell = tuple[str, str, str]  # dataset, method, protocol
 Published = Mapping[str, Mapping[str, tuple[float, float]]]  # by method and dataset
 
@@ -157,17 +160,18 @@ def comparison(
     digits: int = 1,
     *,
     paired: bool = False,
+    protocols: Mapping[str, str] = PROTOCOLS,
 ) -> str:
-    """The table of one dataset: the paper's numbers and ours in both protocols; "" if there are no rows of it.
+    """The table of one dataset: the paper's numbers and ours in all protocols; "" if there are no rows of it.
 
-    ARMA's lead is tested as `against` does it, paired by folds or not.
+    ARMA's lead is tested as `against` does it, paired by folds or not. `protocols` names the columns.
     """
-    shown = [method for method in methods if any((dataset, method, way) in cells for way in ("paper", "tuned"))]
+    shown = [method for method in methods if any((dataset, method, way) in cells for way in protocols)]
     rows = []
     for method in shown:
         paper = published.get(method, {}).get(dataset)
         row = [LABELS[method], "" if paper is None else f"{paper[0]:.{digits}f} ± {paper[1]:.{digits}f}"]
-        for way in ("paper", "tuned"):
+        for way in protocols:
             ours, arma = cells.get((dataset, method, way)), cells.get((dataset, "arma", way))
             row.append("" if ours is None else ours.shown(digits))
             if ours is None or arma is None or method == "arma":
@@ -177,8 +181,8 @@ def comparison(
         tuned = cells.get((dataset, method, "tuned"))
         row.append("" if tuned is None or paper is None else f"{tuned.mean - paper[0]:+.{digits}f}")
         rows.append(row)
-    head = ["", "paper", "ours, text read literally", "ARMA's lead", "ours, tuned", "ARMA's lead", "tuned - paper"]
-    return markdown(head, rows) if rows else ""
+    ways = [column for name in protocols.values() for column in (f"ours, {name}", "ARMA's lead")]
+    return markdown(["", "paper", *ways, "tuned - paper"], rows) if rows else ""
 
 
 def devices_of(dataset: str, cells: Mapping[Cell, Summary]) -> str:

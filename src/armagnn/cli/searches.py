@@ -1,0 +1,92 @@
+"""What the commands of the tuned protocols have in common: cells without a choice, the search, and what it writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from armagnn.cli.tables import Cell, do_trials
+from armagnn.paper.choices import NotTunedError
+from armagnn.paper.jobs import CellTrial
+from armagnn.training.atomic import check_writable, write_atomic
+from armagnn.training.store import Record, Store
+
+Chosen = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True, dir_okay=False, help="Settings of the tuned protocol, as the search's --out writes them."
+    ),
+]
+Out = Annotated[Path | None, typer.Option(help="Write the choices to this JSON file.")]
+Scores = Annotated[Path | None, typer.Option(help="Write every setting and its scores to this CSV file.")]
+
+
+def cells_of(datasets: Iterable[str], methods: Iterable[str], protocols: Iterable[str]) -> list[Cell]:
+    """All cells of these names, each once."""
+    datasets, methods, protocols = (list(dict.fromkeys(names)) for names in (datasets, methods, protocols))
+    return [(data, name, way) for data in datasets for name in methods for way in protocols]
+
+
+def trials_of(cells: Iterable[Cell], make: Callable[..., list[CellTrial]], *, asked: bool) -> list[CellTrial]:
+    """The trials of all cells.
+
+    One whose settings no search has chosen yet is left out with a note, or refused if it was asked for by name.
+    """
+    trials, untuned = [], []
+    for data, name, way in cells:
+        try:
+            trials += make(data, name, way)
+        except NotTunedError:
+            if asked:
+                raise
+            untuned.append(f"{name} on {data}")
+    if untuned:
+        note = f"Left out, because no search has chosen their settings yet: {', '.join(untuned)} (tuned)."
+        Console(stderr=True).print(note, style="yellow", soft_wrap=True)
+    return trials
+
+
+def do_search(
+    trials: Sequence[CellTrial],
+    table: str,
+    store: Path,
+    device: str,
+    workers: int,
+    engine: str,
+    choose: Callable[[list[Record]], dict[str, Any]],
+    scores_csv: Callable[[list[Record]], str],
+    *,
+    plan: bool,
+    out: Path | None,
+    scores: Path | None,
+) -> None:
+    """Do the trials of a search, or say what they would take; write its choices and its scores."""
+    if not plan:
+        check_writable(out, scores)
+    do_trials(trials, table, store, device, workers, engine, plan=plan)
+    if not plan:
+        write_search(table, store, choose, scores_csv, out, scores)
+
+
+def write_search(
+    table: str,
+    store: Path,
+    choose: Callable[[list[Record]], dict[str, Any]],
+    scores_csv: Callable[[list[Record]], str],
+    out: Path | None,
+    scores: Path | None,
+) -> None:
+    """Write what a search chose, and all that it tried, from all that is in the store."""
+    if out is None and scores is None:
+        return
+    with Store(store) as opened:
+        records = opened.select(table=table)
+    if out is not None:
+        write_atomic(out, (json.dumps(choose(records), indent=2) + "\n").encode())
+    if scores is not None:
+        write_atomic(scores, scores_csv(records).encode())

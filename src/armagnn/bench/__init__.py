@@ -5,6 +5,7 @@ from armagnn.bench.layers import compare_layers
 from armagnn.bench.products import compare_products
 from armagnn.bench.report import Row, machine, table, write
 from armagnn.bench.signals import compare_signals
+from armagnn.bench.trials import compare_trials
 
 __all__ = [
     "Row",
@@ -12,6 +13,7 @@ __all__ = [
     "compare_layers",
     "compare_products",
     "compare_signals",
+    "compare_trials",
     "machine",
     "table",
     "write",

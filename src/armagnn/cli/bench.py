@@ -21,12 +21,13 @@ class What(StrEnum):
     GPU = "gpu"
     BATCHES = "batches"
     SIGNALS = "signals"
+    TRIALS = "trials"
     FILTER_LEARNING = "filter-learning"
 
 
 def bench(
     what: Annotated[
-        What, typer.Argument(help="The speed on a CPU (of all, of batches, of signals) or a GPU; or learning filters.")
+        What, typer.Argument(help="The speed on a CPU (of all, or one of its parts) or a GPU; or learning filters.")
     ] = What.CPU,
     out: Annotated[
         Path | None, typer.Option(help="Also write the numbers to this file: JSON, of filter-learning CSV.")
@@ -38,8 +39,8 @@ def bench(
 ) -> None:
     """Compare with PyTorch Geometric's ARMAConv in one run and print the ratios; or compare layers as learners.
 
-    `batches` is a training step on 64 molecules with PyG's loader beside it, `signals` one of the network for MNIST;
-    both are parts of `cpu`.
+    `batches` is a training step on 64 molecules with PyG's loader beside it, `signals` one of the network for MNIST,
+    `trials` ten seeds as one batch beside ten trainings in a row; all are parts of `cpu`.
     `filter-learning` trains ARMA, Chebyshev, GCN, Cayley and polynomial layers with one budget of parameters to filter
     images like a low-pass, high-pass, band-pass, band-rejection and comb filter.
     """
@@ -66,6 +67,7 @@ def bench(
         parts: dict[What, Callable[[], Iterable[room.Row]]] = {
             What.BATCHES: lambda: room.compare_batches(rounds=rounds),
             What.SIGNALS: lambda: room.compare_signals(min(rounds, 2)),  # PyG takes many seconds for a step
+            What.TRIALS: lambda: room.compare_trials(min(rounds, 3)),
         }
         speed: list[Callable[[], Iterable[room.Row]]] = [
             lambda: room.compare_layers(rounds),

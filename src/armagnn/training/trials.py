@@ -27,6 +27,7 @@ from armagnn.kernels import backend
 from armagnn.kernels.random import keys, source
 from armagnn.training.capture import capture
 from armagnn.training.keeping import Keeper
+from armagnn.training.memory import keep_freed_memory
 from armagnn.training.stopping import check_stopping
 
 DRAWS: Final = 64
@@ -170,6 +171,8 @@ class Trials:
         self.task, self.epochs, self.patience, self.rules = task, epochs, patience, (stop_on, *beside)
         self.device, self.batched = torch.device(device), batched and len(settings) > 1
         _make_current(self.device)
+        if self.device.type == "cpu":
+            keep_freed_memory()
         self.settings = list(settings)
         networks: list[Any] = [_drawn(build, setting.seed, dtype) for setting in settings]
         self.network = cast(Any, networks[0].to(self.device))

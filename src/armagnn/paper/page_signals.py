@@ -26,7 +26,7 @@ The text is read in two ways, described in [graph-signals.md](graph-signals.md),
 to the letter (p_drop also on ARMA's skip connections; 20news as embeddings times counts, averaged over all words), and
 as in the setting of Defferrard et al. that it says it follows (p_drop before the last layer only; 20news as one tf-idf
 number a word, all of them to the softmax). On MNIST only ARMA differs between them. To the letter, 20news is hardly
-learnt: the average over all 10,000 words leaves so little of a document that, with the paper's learning rate and L2,
+learnt: the average over all 10,000 words leaves so little of a document that, with the paper's learning rate,
 {EPOCHS} epochs do not make the weights large enough to tell the classes apart.
 
 "Tuned" is Defferrard's reading with drop rates, L2 and learning rate chosen by a random search on validation data alone

@@ -18,15 +18,16 @@ import triton.language as tl
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from armagnn.kernels import gpu_dense, reference
+from armagnn.kernels import gpu_adam, gpu_dense, reference
 from armagnn.kernels.gpu_rules import ACTIVATIONS, activated, keep
 from armagnn.kernels.ops import LONG
 from armagnn.kernels.random import DROPOUT, threshold, thresholds
 
 sort_coo, transpose = reference.sort_coo, reference.transpose  # integer sorts: torch's are as good as any
 affine, finish, stack_matmul = reference.affine, reference.finish, reference.stack_matmul
-stack_mean, adam, reorder = reference.stack_mean, reference.adam, reference.reorder
+stack_mean, reorder = reference.stack_mean, reference.reorder
 early_step, late_step, MOST_CHANNELS = gpu_dense.early_step, gpu_dense.late_step, gpu_dense.MOST_CHANNELS
+adam = gpu_adam.adam
 
 IN_PLACE = True
 """`gcs` may write over its skip connection: every entry is read and written by one program alone."""

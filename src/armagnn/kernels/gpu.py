@@ -21,7 +21,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from armagnn.kernels import gpu_adam, gpu_dense, reference
 from armagnn.kernels.gpu_rules import ACTIVATIONS, activated, keep
 from armagnn.kernels.ops import LONG
-from armagnn.kernels.random import DROPOUT, threshold, thresholds
+from armagnn.kernels.random import DROPOUT, threshold
 
 sort_coo, transpose = reference.sort_coo, reference.transpose  # integer sorts: torch's are as good as any
 affine, finish, stack_matmul = reference.affine, reference.finish, reference.stack_matmul
@@ -159,8 +159,7 @@ def _dropout_kernel(
 
 @triton.jit
 def _trial_dropout_kernel(
-    x, seed, limit, scale, out, columns, trials, size, step,
-    PURPOSE: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexpr,
+    x, seed, rate, out, columns, trials, size, step, PURPOSE: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     # trial r of (M, R, C): entry (m, c) has index m * C + c, as if the trial were alone
     trial = tl.program_id(1).to(tl.int64)
@@ -168,9 +167,18 @@ def _trial_dropout_kernel(
     inside = index < size
     place = (index // columns * trials + trial) * columns + index % columns
     number = tl.load(x + place, mask=inside, other=0.0).to(ACC)
-    kept = keep(index, tl.load(seed + trial), step, tl.load(limit + trial), PURPOSE)
-    kept = tl.where(kept, number * tl.load(scale + trial).to(ACC), 0.0)
+    p = tl.load(rate + trial)
+    limit = _rounded(p * 4294967296.0).to(tl.int64)  # `random.thresholds`
+    limit -= limit >> 32  # at most 2^32 - 1
+    kept = keep(index, tl.load(seed + trial), step, limit, PURPOSE)
+    kept = tl.where(kept, number * (1.0 / (1.0 - p)).to(ACC), 0.0)
     tl.store(out + place, kept.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _rounded(x):
+    # a float64 below 2^52 to the nearest integer, the even one of two: what follows the point does not fit behind 2^52
+    return (x + 4503599627370496.0) - 4503599627370496.0
 
 
 class _Hubs(NamedTuple):
@@ -296,7 +304,7 @@ def dropout_trials(x: Tensor, seed: Tensor, p: Tensor, step: int, target: Tensor
     out = torch.empty_like(x) if target is None else target
     if out.numel():
         _trial_dropout_kernel[(triton.cdiv(rows * columns, 1024), trials)](
-            x, seed.contiguous(), thresholds(p), 1.0 / (1.0 - p), out, columns, trials, rows * columns, step,
+            x, seed.contiguous(), p.double().contiguous(), out, columns, trials, rows * columns, step,
             PURPOSE=DROPOUT, BLOCK=1024, ACC=_accumulator(x.dtype)[1],
         )  # fmt: skip
     return out

@@ -228,6 +228,9 @@ def test_a_backward_step_in_one_pass(
     assert torch.equal(again, first)  # the same bits
     wide = torch.zeros(4, 1, gpu.MOST_CHANNELS + 1, device=DEVICE, dtype=dtype)
     assert gpu.late_step(wide, wide, wide[:1], act, 0.1) is None
+    apart = torch.zeros(4, 2, 6, device=DEVICE, dtype=dtype)[..., ::2]
+    assert gpu.late_step(apart, apart, torch.zeros(2, 3, 3, device=DEVICE, dtype=dtype), act, 0.1) is None
+    assert gpu.late_step(*(tensor.double() for tensor in given[:3]), act, 0.1) is None
 
 
 @pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)

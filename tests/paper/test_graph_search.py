@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from armagnn.cli import app
 from armagnn.paper import graph_search as search
+from armagnn.paper.choices import FIRST_SEED
 from armagnn.paper.graph_tables import graph_config, graph_trials
 from armagnn.paper.published_graphs import CLASSIFIERS, REGRESSORS
 from armagnn.training.store import Record, Store
@@ -43,7 +44,7 @@ def record(fold: int, index: int, seed: int, accuracy: float, loss: float) -> Re
     config = search.search_trials("mutag", "arma", 3, 1, 10)[index].config
     metrics = {"val_accuracy": accuracy, "val_loss": loss}
     table = search.SEARCH_TABLES[False]
-    return Record(table, "mutag", "arma", "tuned", index, fold, seed, vars(config), metrics)
+    return Record(table, "mutag", "arma", "tuned", index, fold, FIRST_SEED + seed - 1, vars(config), metrics)
 
 
 def test_each_fold_chooses_by_accuracy_then_loss() -> None:
@@ -59,6 +60,9 @@ def test_each_fold_chooses_by_accuracy_then_loss() -> None:
     space = search.graph_space("mutag", "arma", 3)
     assert sorted(chosen) == ["mutag/arma/0", "mutag/arma/1"]
     assert [chosen[f"mutag/arma/{fold}"]["lr"] for fold in (0, 1)] == [space[1].lr, space[2].lr]
+    fewer = search.choose_graphs(records, 3, 1)  # a search of one seed: what others had does not count
+    assert fewer["mutag/arma/0"]["lr"] == space[0].lr
+    assert search.choose_graphs([r for r in records if r.seed > FIRST_SEED], 3, 1) == {}
     rows = list(csv.DictReader(search.graph_scores_csv(records).splitlines()))
     assert len(rows) == 15
     assert {row["fold"] for row in rows} == {"0", "1", "2"}
@@ -68,7 +72,9 @@ def test_a_property_chooses_from_short_trainings_and_trains_long() -> None:
     (trial,) = search.search_trials("qm9/mu", "arma", 1, 1, 1)
     assert (trial.config.epochs, trial.fold) == (30, 0)
     metrics = {"val_loss": 0.4, "val_mse": 0.4}
-    found = search.choose_graphs([Record("t", "qm9/mu", "arma", "tuned", 0, 0, 1, vars(trial.config), metrics)], 1, 1)
+    found = search.choose_graphs(
+        [Record("t", "qm9/mu", "arma", "tuned", 0, 0, trial.seed, vars(trial.config), metrics)], 1, 1
+    )
     assert {place: config["epochs"] for place, config in found.items()} == {"qm9/mu/arma/0": 1000}
 
 

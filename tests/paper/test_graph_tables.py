@@ -145,6 +145,7 @@ def test_bad_cells_and_choices(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="paper, tuned"):
         graphs.graph_config("mutag", "arma", "tunde")
     chosen = tmp_path / "chosen.json"
+    chosen.write_text("{}")
     with pytest.raises(NotTunedError, match="graph-classification-search"):
         graphs.graph_config("mutag", "arma", "tuned", 0, chosen)
     chosen.write_text("[1]")

@@ -88,8 +88,9 @@ def test_choices_of_ones_own(tmp_path: Path) -> None:
     with pytest.raises(NotTunedError, match=r"--method sage --out chosen\.json"):
         node.config_of("cora", "sage", "tuned", path)
     path.write_text("[1]")
-    with pytest.raises(ParameterError, match="not the choices of a search"):
-        node.config_of("cora", "gat", "tuned", path)
+    for wrong in (path, tmp_path / "mistyped.json"):
+        with pytest.raises(ParameterError, match="not the choices of a search"):
+            node.config_of("cora", "gat", "tuned", wrong)
 
 
 def test_commands_refuse_what_cannot_be_done(tmp_path: Path) -> None:

@@ -33,10 +33,12 @@ def test_the_numbers_survive_the_file_and_stand_on_the_page(tmp_path: Path) -> N
     (section,) = times_section(path)
     assert "| ARMA | 5.10 | 3.03 | 594 of 600 | 80.9 |" in section
     assert "Made on NVIDIA H200 by `armagnn figure training-time --device cuda --epochs 600`" in section
+    assert "their best may come later: ARMA." in section
 
 
 def test_a_file_of_other_numbers_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "training-time.csv"
-    path.write_text("method,device\narma,cpu\n")
-    with pytest.raises(DataError, match="not the numbers of Figure 4"):
-        from_csv(path)
+    for text in ("method,device\narma,cpu\n", to_csv([])):
+        path.write_text(text)
+        with pytest.raises(DataError, match="not the numbers of Figure 4"):
+            from_csv(path)

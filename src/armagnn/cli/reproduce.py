@@ -60,7 +60,7 @@ def node_classification(
         return [CellTrial(config, run, run) for run in range(count)]
 
     cells = _cells(dataset or DATASETS, method or METHODS, protocol or node.PROTOCOLS)
-    trials = trials_of(cells, cell_trials, asked=bool(dataset and method))
+    trials = trials_of(cells, cell_trials, asked=bool(dataset and method and protocol))
     do_trials(trials, node.TABLE, store, device, workers, engine, plan=plan)
 
 

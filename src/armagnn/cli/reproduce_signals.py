@@ -11,7 +11,7 @@ import typer
 from armagnn.cli.reproduce import app
 from armagnn.cli.searches import Chosen, Out, Scores, cells_of, do_search, trials_of
 from armagnn.cli.tables import Device, Engine, Plan, StorePath, Workers, do_trials
-from armagnn.errors import ParameterError, UnknownNameError
+from armagnn.errors import ParameterError
 from armagnn.paper import graph_signal as signals
 from armagnn.paper import signal_search as search
 from armagnn.paper.published_signals import SIGNAL_METHODS, SIGNAL_SETS
@@ -48,15 +48,11 @@ def graph_signal(
     if runs < 1:
         raise ParameterError(f"runs is {runs}; it must be at least 1.")
     for name in protocol or ():
-        if name not in signals.PROTOCOLS:
-            raise UnknownNameError("protocol", name, signals.PROTOCOLS)
+        signals.check_protocol(name)
     cells = cells_of(dataset or SIGNAL_SETS, method or SIGNAL_METHODS, protocol or signals.PROTOCOLS)
-    own = [(data, name, way) for data, name, way in cells if way in signals.protocols_of(data, name)]
-    trials = trials_of(
-        own or cells,  # where none has such a protocol, the first says why
-        partial(signals.signal_trials, runs=runs, chosen=chosen),
-        asked=bool(dataset and method and protocol),
-    )
+    asked = bool(dataset and method and protocol)  # by name: then a protocol that a cell does not have is refused
+    own = [(data, name, way) for data, name, way in cells if asked or way in signals.protocols_of(data, name)]
+    trials = trials_of(own or cells, partial(signals.signal_trials, runs=runs, chosen=chosen), asked=asked)
     do_trials(trials, signals.SIGNAL_TABLE, store, device, workers, engine, plan=plan)
 
 

@@ -271,12 +271,12 @@ class _Run:
                 if before:
                     w_grad[index] += fused
                     up = down
-                elif self.trials:
-                    w_grad[index].baddbmm_(below.permute(1, 2, 0), down.transpose(0, 1))
-                else:  # one product a stack: cuBLAS splits a long sum over the GPU, not a batch of them
-                    for k in range(s.stacks):
-                        w_grad[index, k].addmm_(below[:, k].t(), down[:, k])
-                if not before:
+                else:
+                    if self.trials:
+                        w_grad[index].baddbmm_(below.permute(1, 2, 0), down.transpose(0, 1))
+                    else:  # one product a stack: cuBLAS splits a long sum over the GPU, not a batch of them
+                        for k in range(s.stacks):
+                            w_grad[index, k].addmm_(below[:, k].t(), down[:, k])
                     up = self._times(down, w[index].transpose(1, 2))
             elif early:
                 assert propagated is not None

@@ -45,7 +45,7 @@ def chosen_config(
         place, where = f"{place}/{fold}", f"fold {fold} of {dataset}"
     source = resources.files("armagnn.paper").joinpath(f"chosen/{table}.json") if chosen is None else chosen
     try:
-        choices = json.loads(source.read_text()) if source.is_file() else {}
+        choices = {} if chosen is None and not source.is_file() else json.loads(source.read_text())
         cell = choices.get(place)
         config = None if cell is None else kind(**cell)
     except (OSError, ValueError, TypeError, AttributeError) as error:
@@ -74,20 +74,20 @@ def choose(
     """The best configuration that was tried, for every cell (dataset, method) and fold whose search is complete.
 
     Best is the highest mean validation accuracy, of equal ones the lower validation loss. `search` gives the trials
-    that a fold of a cell has now; settings of earlier searches are not considered.
+    that a fold of a cell has now; what earlier searches tried, settings or seeds, is not considered.
     """
-    cells: dict[tuple[str, str, int], dict[str, list[Record]]] = {}
-    for record in sorted(records, key=lambda record: record.run):
-        settings = cells.setdefault((record.dataset, record.method, record.fold), {})
-        settings.setdefault(_text(record.config), []).append(record)
+    cells: dict[tuple[str, str, int], dict[tuple[str, int], Record]] = {}
+    for record in records:
+        done = cells.setdefault((record.dataset, record.method, record.fold), {})
+        done[_text(record.config), record.seed] = record
     best = {}
-    for (dataset, method, fold), settings in sorted(cells.items()):
-        trials: dict[str, list[CellTrial]] = {}
+    for (dataset, method, fold), done in sorted(cells.items()):
+        settings: dict[Any, dict[tuple[str, int], None]] = {}
         for trial in search(dataset, method):
-            trials.setdefault(_text(asdict(trial.config)), []).append(trial)
-        if all(len(settings.get(text, ())) >= len({trial.seed for trial in own}) for text, own in trials.items()):
-            found = max(trials, key=lambda text: _score(settings[text]))  # first of equals
-            best[dataset, method, fold] = trials[found][0].config
+            settings.setdefault(trial.config, {})[_text(asdict(trial.config)), trial.seed] = None
+        if all(place in done for own in settings.values() for place in own):
+            scores = {config: _score([done[place] for place in own]) for config, own in settings.items()}
+            best[dataset, method, fold] = max(scores, key=lambda config: scores[config])  # first of equals
     return best
 
 

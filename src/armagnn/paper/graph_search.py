@@ -23,7 +23,7 @@ from armagnn.training.store import Record
 
 SEARCH_TABLES: Final = {True: f"{REGRESSION_TABLE}-search", False: f"{CLASSIFICATION_TABLE}-search"}
 SETTINGS: Final = 6
-SEEDS: Final = {True: 1, False: 1}
+SEEDS: Final = 1
 """Trials of each setting (and fold), for regression and for classification."""
 
 SHORT: Final = 30

@@ -165,6 +165,7 @@ def published_config(dataset: str, method: str, protocol: str) -> SignalConfig:
         '32'
     """
     check_signal_cell(dataset, method)
+    check_protocol(protocol)
     row, reading = SIGNAL_HYPERPARAMETERS[dataset], READINGS[protocol]
     k, t = row.order(method)
     text, images = reading == "text", dataset == "mnist"
@@ -197,8 +198,7 @@ def signal_config(dataset: str, method: str, protocol: str = "paper", chosen: Pa
         >>> config.k, config.t, config.widths, config.head, config.skip_dropout
         (5, 10, '32-64', 512, 0.5)
     """
-    if protocol not in PROTOCOLS:
-        raise UnknownNameError("protocol", protocol, PROTOCOLS)
+    check_protocol(protocol)
     if protocol not in protocols_of(dataset, method):
         raise ParameterError(f"On mnist only arma has a protocol {protocol}: ask for --protocol paper or tuned.")
     if protocol == "tuned":
@@ -228,3 +228,9 @@ def check_signal_cell(dataset: str, method: str) -> None:
         raise UnknownNameError("dataset of Table 2", dataset, SIGNAL_SETS)
     if method not in SIGNAL_METHODS:
         raise UnknownNameError("method", method, SIGNAL_METHODS)
+
+
+def check_protocol(protocol: str) -> None:
+    """Refuse a protocol that the table does not have."""
+    if protocol not in PROTOCOLS:
+        raise UnknownNameError("protocol", protocol, PROTOCOLS)

@@ -12,7 +12,7 @@ from armagnn.paper.signal_search import BUDGETS
 from armagnn.paper.summaries import LABELS, comparison, devices_of, markdown, read_cells
 
 LAST: Final = "accuracy_last"
-PROTOCOLS: Final = {"paper": "text read literally", "defferrard": "Defferrard's reading", "tuned": "tuned"}
+TITLES: Final = {"paper": "text read literally", "defferrard": "Defferrard's reading", "tuned": "tuned"}
 
 _NEWS, _MNIST = BUDGETS["20news"], BUDGETS["mnist"]
 
@@ -27,13 +27,13 @@ to the letter (p_drop also on ARMA's skip connections; 20news as embeddings time
 as in the setting of Defferrard et al. that it says it follows (p_drop before the last layer only; 20news as one tf-idf
 number a word, all of them to the softmax). On MNIST only ARMA differs between them. To the letter, 20news is hardly
 learnt: the average over all 10,000 words leaves so little of a document that, with the paper's learning rate,
-{EPOCHS} epochs do not make the weights large enough to tell the classes apart.
+{EPOCHS} epochs do not make the weights large enough to tell the classes apart."""
 
-"Tuned" is Defferrard's reading with drop rates, L2 and learning rate chosen by a random search on validation data alone
-(`armagnn reproduce graph-signal-search`): {_NEWS.settings} settings, the same for every method, the first the paper's.
-Seeds and epochs of each are {_NEWS.seeds} and {EPOCHS} on 20news, {_MNIST.seeds} and {_MNIST.epochs} on MNIST, where a
-training takes minutes. No seed is one of the reported runs. Every setting that was tried and its validation scores are
-in `results/search/graph-signal.csv`."""
+SEARCHED: Final = f"""Under "tuned", Defferrard's reading has drop rates, L2 and learning rate chosen by a random search
+on validation data alone (`armagnn reproduce graph-signal-search`): {_NEWS.settings} settings, the same for all methods,
+the first the paper's. Seeds and epochs of each are {_NEWS.seeds} and {EPOCHS} on 20news, {_MNIST.seeds} and
+{_MNIST.epochs} on MNIST, where a training takes minutes. No seed is one of the reported runs. Every setting that was
+tried and its validation scores are in `results/search/graph-signal.csv`."""
 
 
 def signal_section(folder: Path) -> list[str]:
@@ -43,15 +43,16 @@ def signal_section(folder: Path) -> list[str]:
         return []
     cells, last = read_cells(path, "accuracy"), read_cells(path, LAST)
     parts = [INTRODUCTION]
+    parts += [SEARCHED] if (folder / "search" / "graph-signal.csv").is_file() else []
     for dataset in SIGNAL_SETS:
-        table = comparison(dataset, cells, SIGNAL_ACCURACY, SIGNAL_METHODS, digits=2, protocols=PROTOCOLS)
+        table = comparison(dataset, cells, SIGNAL_ACCURACY, SIGNAL_METHODS, digits=2, protocols=TITLES)
         if not table:
             continue
         command = f"armagnn reproduce graph-signal --dataset {dataset} --method METHOD --protocol PROTOCOL"
         rows = [
             [LABELS[method], way, last[dataset, method, way].shown(2)]
             for method in SIGNAL_METHODS
-            for way in PROTOCOLS
+            for way in TITLES
             if (dataset, method, way) in last
         ]
         parts.append(

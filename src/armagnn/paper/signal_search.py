@@ -21,7 +21,10 @@ from armagnn.paper.search import Budget
 from armagnn.training.store import Record
 
 SEARCH_TABLE: Final = f"{SIGNAL_TABLE}-search"
-BUDGETS: Final = {"mnist": Budget(8, 1, 0, 0, epochs=2), "20news": Budget(8, 2, 0, 0)}
+BUDGETS: Final = {
+    "mnist": Budget(8, 1, finalists=0, final_seeds=0, epochs=2),
+    "20news": Budget(8, 2, finalists=0, final_seeds=0),
+}
 """What the search of a cell may spend, the same for every method. A training on MNIST takes minutes: there two epochs
 from one seed must tell the settings apart. What they choose is trained for all epochs."""
 

@@ -23,7 +23,7 @@ LABELS: Final = {
 }  # fmt: skip
 """What methods and datasets are called on pages."""
 
-PROTOCOLS: Final = {"paper": "text read literally", "tuned": "tuned"}
+TITLES: Final = {"paper": "text read literally", "tuned": "tuned"}
 """What the protocols that every table has are called."""
 
 Cell = tuple[str, str, str]  # dataset, method, protocol
@@ -160,7 +160,7 @@ def comparison(
     digits: int = 1,
     *,
     paired: bool = False,
-    protocols: Mapping[str, str] = PROTOCOLS,
+    protocols: Mapping[str, str] = TITLES,
 ) -> str:
     """The table of one dataset: the paper's numbers and ours in all protocols; "" if there are no rows of it.
 

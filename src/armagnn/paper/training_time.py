@@ -94,6 +94,8 @@ def from_csv(path: Path) -> list[Timing]:
     try:
         with path.open(newline="") as file:
             rows = [[row[field.name] for field in fields(Timing)] for row in csv.DictReader(file)]
+        if not rows:
+            raise ValueError("it has no rows")
         return [Timing(m, d, int(n), float(pace), int(best), float(s), float(a)) for m, d, n, pace, best, s, a in rows]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path}: not the numbers of Figure 4 ({error}).") from error

@@ -15,11 +15,12 @@ a block above the second (32 MiB, the most that glibc allows) always does."""
 
 @cache
 def keep_freed_memory() -> bool:
-    """Ask glibc to keep what is freed for what is taken next; return whether it will. Asked once for a process.
+    """Ask glibc to keep what is freed for what is taken next; return whether it took note. Asked once for a process.
 
-    Every epoch takes and frees the same tensors of a few MB. Left alone, glibc gives them back in between, and the
-    system must clear every page again: 7,000 page faults an epoch of ten trials on Cora, a quarter of its time. Where
-    the user has set glibc's own variables, or the C library is another, nothing is changed.
+    Every epoch takes and frees the same tensors of a few MB. Left alone, glibc may give them back in between, and the
+    system must clear every page again: up to 7,000 page faults an epoch of ten trials on Cora, in some processes and
+    not in others. It may hold back 1 GiB of free memory for that. Where the user has set a variable of glibc's own, or
+    the C library is another, nothing is changed.
 
     Example:
         >>> keep_freed_memory() in (True, False)

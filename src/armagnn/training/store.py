@@ -77,7 +77,7 @@ class Record:
         table: name of the table it belongs to, which is also the name of the exported file.
         dataset: the dataset, e.g. "cora" or "qm9/mu".
         method: "arma", "gcn", ...
-        protocol: "paper" or "tuned".
+        protocol: "paper", "tuned", or another of the table.
         run: number of the repetition.
         fold: number of the fold, 0 where there are none.
         seed: what randomness starts from.

@@ -7,9 +7,11 @@ import itertools
 import pytest
 import torch
 from torch import Tensor
+from torch.func import functional_call, vmap
 
 from armagnn import GraphOperator
 from armagnn.kernels import cpu
+from armagnn.kernels.random import source
 from armagnn.nn import ARMAConv
 from kernels.late import late_step
 
@@ -40,3 +42,37 @@ def test_a_backward_step_in_one_pass(
             for ours, theirs in zip(gradients(conv, x, op), truth, strict=True):
                 torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
     assert len(calls) == 2 * (0 + 1 + 3)
+
+
+@pytest.mark.parametrize("init", ["zero", "linear", "tied"])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("rated", [True, False])
+def test_and_of_trials_whose_graph_is_kept(
+    init: str, shared: bool, rated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    op = GraphOperator.from_edge_index(torch.randint(0, 20, (2, 60)), 20, dtype=torch.float64)
+    seeds, rates = torch.arange(3 * 64).view(3, 64), torch.tensor([0.1, 0.0, 0.6], dtype=torch.float64)
+    for channels in (4, 40):  # narrower than the states, and propagated first; or wider
+        conv = ARMAConv(channels, 6, 3, 3, shared_weights=shared, init=init).double()
+        params = {
+            name: (param.detach() + 0.1 * torch.randn(3, *param.shape)).requires_grad_()
+            for name, param in conv.named_parameters()
+        }
+        x = torch.randn(3, 20, channels, dtype=torch.float64, requires_grad=True)
+
+        def single(params: dict[str, Tensor], x: Tensor, seed: Tensor, rate: Tensor, conv: ARMAConv = conv) -> Tensor:
+            conv.dropout = rate if rated else 0.0
+            with source(seed):
+                return functional_call(conv, params, (x, op))  # type: ignore[no-any-return]
+
+        def gradients(single=single, params=params, x=x) -> list[Tensor]:  # type: ignore[no-untyped-def]
+            out = vmap(single)(params, x, seeds, rates)
+            loss = (out * torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view_as(out)).sum()
+            tensors = [x, *params.values()]
+            return [*torch.autograd.grad(loss, tensors, retain_graph=True), *torch.autograd.grad(loss, tensors)]
+
+        truth = gradients()
+        with monkeypatch.context() as patch:
+            patch.setattr(cpu, "late_step", late_step)
+            for ours, theirs in zip(gradients(), truth, strict=True):
+                torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)

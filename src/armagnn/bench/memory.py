@@ -1,4 +1,4 @@
-"""Peak memory of a training step, measured in a process of its own: ``python -m armagnn.bench.memory ours|pyg``."""
+"""Peak memory of a training step, measured in a process of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def peak_of_training_step(which: str) -> float:
     """Return the peak resident memory that a training step adds, in MiB; not a number where the system hides it."""
     if not STATUS.exists():
         return float("nan")
-    command = [sys.executable, "-m", "armagnn.bench.memory", which]
+    command = [sys.executable, "-c", "import sys; from armagnn.bench.memory import main; main(sys.argv[1])", which]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)  # what went wrong stays visible
     return float(done.stdout.split()[-1]) if done.returncode == 0 else float("nan")
 
@@ -35,7 +35,3 @@ def main(which: str) -> None:
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
     step()
     print((_resident("VmHWM") - before) / 1024)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -71,7 +71,7 @@ def test_a_resumed_run_ends_with_the_same_bits() -> None:
 
 
 def test_step_and_validation_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    from armagnn.training import trials as module
+    from armagnn.training import recorder as module
 
     recorded, original = [], module.capture
 

@@ -12,7 +12,6 @@ replayed: no part of them waits for the processor.
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,9 +24,9 @@ from torch.func import functional_call, vmap
 from armagnn.errors import ParameterError
 from armagnn.kernels import backend
 from armagnn.kernels.random import keys, source
-from armagnn.training.capture import capture
 from armagnn.training.keeping import Keeper
 from armagnn.training.memory import keep_freed_memory
+from armagnn.training.recorder import EAGER, Recorder
 from armagnn.training.stopping import check_stopping
 
 DRAWS: Final = 64
@@ -39,9 +38,6 @@ AHEAD: Final = 128
 LOOK: Final = {"cpu": 5, "cuda": 25}
 """Steps between two looks at who has stopped (epochs are not broken up); a look waits for the device, and changes no
 result."""
-
-EAGER: Final = 3
-"""Times that a piece of work is done, and compiles its kernels, before it is recorded."""
 
 Predict = Callable[..., Tensor]
 
@@ -317,7 +313,7 @@ class Trials:
 
     def run(self, look: Callable[[Trials], None] | None = None) -> Iterator[Outcome]:
         """Train, and yield every trial when it has stopped; ``look(self)`` is called between epochs now and then."""
-        recorder = _Recorder(self.device)
+        recorder = Recorder(self.device)
         between = -(-LOOK.get(self.device.type, 5) // self.task.steps)
         while self.settings:
             began, trials = time.perf_counter(), len(self.settings)
@@ -331,13 +327,13 @@ class Trials:
             if stopped and (self.device.type == "cpu" or 2 * len(stopped) >= trials):
                 yield from self._outcomes(stopped)
                 self._keep([index for index in range(trials) if active[index]])
-                recorder = _Recorder(self.device)
+                recorder = Recorder(self.device)
             if look is not None:
                 look(self)
 
     def probe(self, steps: int = 5) -> float:
         """Return about how many seconds an epoch takes, from a few steps and one validation; train no more with it."""
-        recorder = _Recorder(self.device)
+        recorder = Recorder(self.device)
         self.task.start(0)
         self._draw_seeds(0)
 
@@ -361,7 +357,7 @@ class Trials:
 
         return self.task.steps * seconds(self._one_step, min(steps, self.task.steps)) + seconds(self._judge, 1)
 
-    def _one_epoch(self, recorder: _Recorder) -> None:
+    def _one_epoch(self, recorder: Recorder) -> None:
         steps = self.task.steps
         if self.task.start(self.done):
             recorder.forget()
@@ -409,37 +405,6 @@ class Trials:
         self.settings = [self.settings[index] for index in indices]
         self.spent = [self.spent[index] for index in indices]
         self.batched = self.batched and len(indices) > 1
-
-
-class _Recorder:
-    """Does a piece of work; on a GPU, after a few times, as one launch of what was recorded of it."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
-        self._done: dict[Callable[[], None], int] = {}
-        self._replays: dict[Callable[[], None], Callable[[], None] | None] = {}
-
-    def do(self, work: Callable[[], None]) -> None:
-        """Do it."""
-        count = self._done[work] = self._done.get(work, 0) + 1
-        if self.device.type == "cuda" and count == EAGER + 1:
-            self._replays[work] = self._recorded(work)
-        (self._replays.get(work) or work)()
-
-    def forget(self) -> None:
-        """Record anew what is done next."""
-        self._done.clear()
-        self._replays.clear()
-
-    def _recorded(self, work: Callable[[], None]) -> Callable[[], None] | None:
-        """Return the work as one launch, or None if it waits for the processor in between."""
-        try:
-            return capture(work, warmup=0)
-        except RuntimeError as error:
-            torch.cuda.synchronize(self.device)
-            reason = str(error).partition("\n")[0]
-            warnings.warn(f"training is not recorded, and slower, because {reason}", RuntimeWarning, stacklevel=2)
-            return None
 
 
 def _lists(found: dict[str, Tensor]) -> dict[str, list[float]]:

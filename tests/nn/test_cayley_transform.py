@@ -1,4 +1,4 @@
-"""The Cayley transform in both forms, against Jacobi's iterations in complex dense matrices."""
+"""The Cayley transform in all forms, against Jacobi's iterations in complex dense matrices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 import oracles
 from armagnn import GraphOperator
-from armagnn.nn.cayley_transform import Jacobi, Polynomial, coefficients, transform
+from armagnn.nn.cayley_transform import Dense, Jacobi, Polynomial, coefficients, transform
 from nn.cayley_oracle import jacobi, without_loops
 from oracles import Graph, assert_near, numbers
 from strategies import graphs
@@ -57,7 +57,7 @@ def operator_of(graph: Graph) -> tuple[GraphOperator, Tensor]:
     return op, torch.from_numpy(oracles.operator(graph.dense(), "laplacian"))
 
 
-def assert_form(form: Polynomial | Jacobi, laplacian: Tensor, zoom: Tensor, iterations: int) -> None:
+def assert_form(form: Polynomial | Dense | Jacobi, laplacian: Tensor, zoom: Tensor, iterations: int) -> None:
     """Values and gradients of all three ways to ask."""
     nodes = len(laplacian)
     y, x = numbers(nodes, 2, 2, 3, seed=1).requires_grad_(), numbers(nodes, 2, 3, seed=2).requires_grad_()
@@ -83,12 +83,12 @@ def assert_form(form: Polynomial | Jacobi, laplacian: Tensor, zoom: Tensor, iter
 
 @settings(max_examples=20)
 @given(graph=graphs(), zoom=st.sampled_from([-2.0, -0.1, 0.05, 1.0, 3.0]), iterations=st.integers(1, 4))
-def test_both_forms_are_the_iterations(graph: Graph, zoom: float, iterations: int) -> None:
+def test_all_forms_are_the_iterations(graph: Graph, zoom: float, iterations: int) -> None:
     for subject in (graph, without_loops(graph)):
         op, laplacian = operator_of(subject)
         has_loops = bool((subject.source == subject.target).any())
         assert op.unit_diagonal == (not has_loops)
         assert isinstance(transform(op, torch.tensor(zoom), iterations), Jacobi if has_loops else Polynomial)
-        for form in (Jacobi,) if has_loops else (Jacobi, Polynomial):
+        for form in (Jacobi,) if has_loops else (Jacobi, Polynomial, Dense):
             h = torch.tensor(zoom, dtype=torch.float64, requires_grad=True)
             assert_form(form(op, h, iterations), laplacian, h, iterations)

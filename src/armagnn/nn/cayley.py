@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.parameter import Parameter
 
 from armagnn.errors import ParameterError
-from armagnn.nn.cayley_transform import Jacobi, Polynomial, transform
+from armagnn.nn.cayley_transform import Dense, Jacobi, Polynomial, transform
 from armagnn.nn.checks import check_size
 from armagnn.nn.conv import Conv, times
 from armagnn.operators import CSR, GraphOperator
@@ -45,8 +45,9 @@ class CayleyConv(Conv):
         \tilde{\mathcal C} = uI + (u - 1) \sum_{t=1}^T a^t (L - I)^t - a^{T+1} (L - I)^{T+1}.
 
     It is computed as such, power by power: 2 (T + 1) real products for each but one of the K transforms, T + 1 for the
-    first (of X) or the last (of which the real part is wanted). With self-loops, or with new values in the operator,
-    the iterations run as they stand, which costs more.
+    first (of X) or the last (of which the real part is wanted). On a GPU many signals on a small graph meet one dense
+    matrix instead. With self-loops, or with new values in the operator, the iterations run as they stand, which costs
+    more.
 
     Args:
         in_channels: F_in, features of a node.
@@ -111,7 +112,7 @@ class CayleyConv(Conv):
 
     def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
         assert op is not None
-        cayley = transform(op, self.zoom, self.jacobi)
+        cayley = transform(op, self.zoom, self.jacobi, x.shape[1] if isinstance(x, Tensor) else 1)
         if isinstance(x, Tensor) and self._filters_first(x):
             powers = [cayley.of_real(x)]
             for _ in range(self.order - 1):
@@ -133,7 +134,7 @@ class CayleyConv(Conv):
         return settings | ({} if isinstance(self.zoom, Parameter) else {"train_zoom": False})
 
 
-def horner(cayley: Polynomial | Jacobi, products: Sequence[Tensor]) -> Tensor:
+def horner(cayley: Polynomial | Dense | Jacobi, products: Sequence[Tensor]) -> Tensor:
     """Return the real part of the sum of C^j X C_j, j >= 1, from the complex X C_j, each (N, 2, batch, F)."""
     *lower, state = products
     for product in reversed(lower):

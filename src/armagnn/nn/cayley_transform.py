@@ -15,6 +15,7 @@ from torch import Tensor
 
 from armagnn import kernels
 from armagnn.nn.conv import propagate
+from armagnn.nn.dense import dense_pays, dense_terms
 from armagnn.operators import GraphOperator
 
 
@@ -47,6 +48,14 @@ def coefficients(zoom: Tensor, iterations: int) -> Tensor:
     return torch.cat([first.unsqueeze(1), within[:, 1:-1], last.unsqueeze(1)], 1)
 
 
+def powers_of(off: GraphOperator, x: Tensor, degree: int) -> list[Tensor]:
+    """Return X, EX, ..., E^degree X."""
+    powers = [x]
+    for _ in range(degree):
+        powers.append(propagate(off, powers[-1]))
+    return powers
+
+
 class Polynomial:
     """The transform where L has ones on its diagonal: a polynomial in the real E = L - I with complex coefficients.
 
@@ -65,9 +74,7 @@ class Polynomial:
 
     def of_real(self, x: Tensor) -> Tensor:
         """Return the transform, shape (N, 2, batch, F), of real X, shape (N, batch, F)."""
-        powers = [x]
-        for _ in range(self.table.shape[1] - 1):
-            powers.append(propagate(self.off, powers[-1]))
+        powers = powers_of(self.off, x, self.table.shape[1] - 1)
         return (self.table @ torch.stack(powers).flatten(1)).view(2, *x.shape).transpose(0, 1)
 
     def real_part(self, y: Tensor) -> Tensor:
@@ -86,6 +93,31 @@ class Polynomial:
         for term in reversed(lower):
             state = kernels.gcs(*matrix, state, term, None, None, 0.0, 0, "none", 0.0)
         return state.view(y.shape)
+
+
+class Dense:
+    """The same polynomial as one complex matrix, made anew as the zoom h changes: for many signals on a small graph."""
+
+    def __init__(self, op: GraphOperator, zoom: Tensor, iterations: int) -> None:
+        off = op.off_diagonal()
+        powers = dense_terms(op, ("powers", iterations), lambda eye: powers_of(off, eye, iterations + 1))
+        table = coefficients(zoom, iterations).to(op.dtype)
+        self.matrix = (table @ powers.flatten(1)).view(2, *powers.shape[1:])
+
+    def __call__(self, y: Tensor) -> Tensor:
+        """Return the transform of complex Y, shape (N, 2, batch, F)."""
+        products = (self.matrix.flatten(0, 1) @ y.flatten(1)).view(2, *y.shape)
+        of_real, of_imaginary = products.unbind(2)
+        return torch.stack([of_real[0] - of_imaginary[1], of_real[1] + of_imaginary[0]], 1)
+
+    def of_real(self, x: Tensor) -> Tensor:
+        """Return the transform, shape (N, 2, batch, F), of real X, shape (N, batch, F)."""
+        return (self.matrix.flatten(0, 1) @ x.flatten(1)).view(2, *x.shape).transpose(0, 1)
+
+    def real_part(self, y: Tensor) -> Tensor:
+        """Return the real part, shape (N, batch, F), of the transform of complex Y."""
+        real, imaginary = y.flatten(2).unbind(1)
+        return (self.matrix[0] @ real - self.matrix[1] @ imaginary).view(y[:, 0].shape)
 
 
 class Jacobi:
@@ -120,12 +152,14 @@ class Jacobi:
         return self(y)[:, 0]
 
 
-def transform(op: GraphOperator, zoom: Tensor, iterations: int) -> Polynomial | Jacobi:
-    """Return the transform in the form that suits the operator; no value is looked at.
+def transform(op: GraphOperator, zoom: Tensor, iterations: int, signals: int = 1) -> Polynomial | Dense | Jacobi:
+    """Return the transform in the form that suits the operator and the number of signals; no value is looked at.
 
     Example:
         >>> op = GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]), kind="laplacian")
         >>> transform(op, torch.tensor(1.0), 50).of_real(torch.tensor([[[1.0]], [[-1.0]]])).flatten()
         tensor([ 0.6000, -0.8000, -0.6000,  0.8000])
     """
-    return Polynomial(op, zoom, iterations) if op.unit_diagonal else Jacobi(op, zoom, iterations)
+    if not op.unit_diagonal:
+        return Jacobi(op, zoom, iterations)
+    return (Dense if dense_pays(op, signals) else Polynomial)(op, zoom, iterations)

@@ -12,6 +12,7 @@ from torch.nn.parameter import Parameter
 from armagnn.errors import ParameterError
 from armagnn.nn.checks import check_size
 from armagnn.nn.conv import Conv, propagate, times
+from armagnn.nn.dense import dense_pays, dense_terms
 from armagnn.nn.keep import once_per_operator
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.extremes import extremal_eigenvalues
@@ -32,7 +33,8 @@ class ChebConv(Conv):
 
     The sum is evaluated by the three-term recursion on X or, where X W is the narrower or X is sparse, by Clenshaw's,
     the same backwards on the X W_k. Both are stable for any order while the spectrum of the scaled Laplacian stays
-    within [-1, 1], that is, while ``lambda_max`` is not below the true one.
+    within [-1, 1], that is, while ``lambda_max`` is not below the true one. Many signals on a small graph are filtered
+    on a GPU by the dense matrices T_k, which the first recursion makes once.
 
     Args:
         in_channels: F_in, features of a node.
@@ -90,7 +92,12 @@ class ChebConv(Conv):
             return scale * propagate(op, y) - y
 
         if isinstance(x, Tensor) and self._filters_first(x):
-            return times(torch.stack(_terms(scaled, x, self.order), -1).flatten(2), self.weight.flatten(0, 1))
+            if dense_pays(op, x.shape[1]):
+                matrices = dense_terms(op, (self.order, scale), lambda eye: _terms(scaled, eye, self.order))
+                terms = (matrices.flatten(0, 1) @ x.flatten(1)).view(self.order, *x.shape).permute(1, 2, 3, 0)
+            else:
+                terms = torch.stack(_terms(scaled, x, self.order), -1)
+            return times(terms.flatten(2), self.weight.flatten(0, 1))
         products = times(x, self.weight.flatten(1))
         products = products.reshape(*products.shape[:2], self.order, self.out_channels)
         return _clenshaw(scaled, list(products.unbind(2)))

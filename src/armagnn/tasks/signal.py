@@ -276,9 +276,8 @@ class SignalTask:
         table = dataset.table if features == "table" else None
         levels = net.levels(dataset.edge_index, dataset.num_nodes, dataset.edge_weight, table=table, dtype=dtype)
         self.levels = _moved(levels, self.device)
-        x, self.node_scale, self.signal_scale = _scales(dataset, features, dtype)
-        self.x, self.y = x.to(self.device), dataset.y.to(self.device)
-        self.node_scale, self.signal_scale = self.node_scale.to(self.device), self.signal_scale.to(self.device)
+        self.x, self.y = dataset.x.to(self.device), dataset.y.to(self.device)
+        self.node_scale, self.signal_scale = _scales(dataset, self.x, features, dtype)
         self.scaled = features == "table"
         self.train = dataset.train_idx.cpu()
         self.steps = -(-len(self.train) // batch_size)
@@ -286,7 +285,7 @@ class SignalTask:
         counts = (torch.arange(self.steps * batch_size) < len(self.train)).to(dtype)
         self._counts = counts.view(self.steps, batch_size).to(self.device)
         self._patterns: dict[int, CSR] = {}
-        most = max(1, CHUNK // (x.shape[1] * (1 if table is None else 4)))
+        most = max(1, CHUNK // (self.x.shape[1] * (1 if table is None else 4)))
         self._chunks = {split: torch.split(dataset.idx(split).to(self.device), most) for split in ("val", "test")}
 
     # --------------------------------------------------------------------------------------------------------- batches
@@ -333,17 +332,16 @@ class SignalTask:
         return {"loss": loss / count, "accuracy": accuracy / count}
 
 
-def _scales(dataset: SignalsDataset, features: str, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the raw signals and by what each node's and each signal's numbers are multiplied."""
-    x = dataset.x.cpu()
-    node = torch.full((dataset.num_nodes,), 1.0 / dataset.scale, dtype=dtype)
-    signal = torch.ones(len(x), dtype=dtype)
+def _scales(dataset: SignalsDataset, x: Tensor, features: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return by what each node's and each signal's numbers are multiplied, on the device of the raw signals ``x``."""
+    node = torch.full((dataset.num_nodes,), 1.0 / dataset.scale, dtype=dtype, device=x.device)
+    signal = torch.ones(len(x), dtype=dtype, device=x.device)
     if features != "tfidf":
-        return x, node, signal
-    train = x[dataset.train_idx.cpu()]
+        return node, signal
+    train = x[dataset.train_idx.to(x.device)]
     node = (((1 + len(train)) / (1 + (train > 0).sum(0).double())).log() + 1).to(dtype)
     lengths = torch.cat([(part.to(dtype) * node).norm(dim=1) for part in torch.split(x, 1024)])
-    return x, node, 1 / lengths.clamp(min=torch.finfo(dtype).tiny)
+    return node, 1 / lengths.clamp(min=torch.finfo(dtype).tiny)
 
 
 def _moved(levels: Levels, device: torch.device) -> Levels:

@@ -16,6 +16,7 @@ from torch import Tensor
 from armagnn import kernels
 from armagnn.nn.conv import propagate
 from armagnn.nn.dense import dense_pays, dense_terms
+from armagnn.nn.mix import mix
 from armagnn.operators import GraphOperator
 
 
@@ -75,7 +76,7 @@ class Polynomial:
     def of_real(self, x: Tensor) -> Tensor:
         """Return the transform, shape (N, 2, batch, F), of real X, shape (N, batch, F)."""
         powers = powers_of(self.off, x, self.table.shape[1] - 1)
-        return (self.table @ torch.stack(powers).flatten(1)).view(2, *x.shape).transpose(0, 1)
+        return mix(self.table, torch.stack(powers).flatten(1)).view(2, *x.shape).transpose(0, 1)
 
     def real_part(self, y: Tensor) -> Tensor:
         """Return the real part, shape (N, batch, F), of the transform of complex Y."""
@@ -87,7 +88,7 @@ class Polynomial:
 
         One product makes all terms, and each step is one pass over memory.
         """
-        terms = self.table.t() @ torch.stack([y, turned]).flatten(1)
+        terms = mix(self.table.t(), torch.stack([y, turned]).flatten(1))
         *lower, state = terms.view(self.table.shape[1], *y.flatten(1).shape).unbind(0)
         matrix = self.off._arguments()
         for term in reversed(lower):
@@ -102,7 +103,7 @@ class Dense:
         off = op.off_diagonal()
         powers = dense_terms(op, ("powers", iterations), lambda eye: powers_of(off, eye, iterations + 1))
         table = coefficients(zoom, iterations).to(op.dtype)
-        self.matrix = (table @ powers.flatten(1)).view(2, *powers.shape[1:])
+        self.matrix = mix(table, powers.flatten(1)).view(2, *powers.shape[1:])
 
     def __call__(self, y: Tensor) -> Tensor:
         """Return the transform of complex Y, shape (N, 2, batch, F)."""

@@ -26,7 +26,7 @@ NAMES: dict[str, tuple[Any, str | None, dict[str, Any]]] = {
 VALUES: dict[str, Any] = {
     "act": None, "dropout": 0.1, "bias": False, "num_layers": 2, "num_stacks": 2, "shared_weights": False,
     "init": "zero", "cached": True, "gamma": 2.0, "order": 3, "lambda_max": 1.5, "jacobi": 2, "zoom": 0.5,
-    "train_zoom": False, "heads": 2, "concat": False, "fixed_point": FixedPoint(),
+    "train_zoom": False, "heads": 2, "hidden": 6, "concat": False, "fixed_point": FixedPoint(),
 }  # fmt: skip
 EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 

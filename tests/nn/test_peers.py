@@ -52,7 +52,8 @@ class TestSAGE(LayerChecks):
 
 class TestGIN(LayerChecks):
     layer = GINConv
-    options: ClassVar = [{}, {"act": None}, {"bias": False, "act": "tanh"}]
+    options: ClassVar = [{}, {"act": None}, {"bias": False, "act": "tanh", "hidden": 6}]
+    bad: ClassVar = [{"hidden": value} for value in (0, 2.0, True)]
 
     def truth(self, conv: Any, x: Tensor, adjacency: Tensor) -> Tensor:
         first, _, second, _, third = conv.conv.nn
@@ -67,6 +68,11 @@ class TestGIN(LayerChecks):
         assert conv.conv.eps.requires_grad
         assert conv.conv.eps.item() == 0
         assert sum(p.numel() for p in conv.parameters()) == 3 * 2 + 3 + 9 + 3 + 9 + 3 + 1
+
+    def test_hidden_layers_may_be_wider_than_the_output(self) -> None:
+        conv = GINConv(2, 3, hidden=5)
+        assert [p.shape for p in conv.parameters() if p.dim() == 2] == [(5, 2), (5, 5), (3, 5)]
+        assert repr(conv) == "GINConv(2, 3, hidden=5)"
 
 
 @pytest.mark.parametrize("layer", [GATConv, SAGEConv, GINConv])

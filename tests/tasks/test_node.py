@@ -219,3 +219,12 @@ def test_the_heads_of_a_gat_stand_side_by_side_and_then_are_averaged() -> None:
     assert (net.conv2.conv.heads, net.conv2.conv.concat, net.conv2.conv.out_channels) == (8, False, C)
     with pytest.raises(ParameterError, match="divisible by heads=8"):
         NodeNet("gat", F, C, hidden=12)
+
+
+def test_the_mlps_of_gin_are_as_wide_as_the_hidden_layer() -> None:
+    net = NodeNet("gin", 5, 3, hidden=16)
+    widths = [
+        [layer.out_features for layer in conv.conv.nn if isinstance(layer, torch.nn.Linear)]
+        for conv in (net.conv1, net.conv2)
+    ]
+    assert widths == [[16, 16, 16], [16, 16, 3]]

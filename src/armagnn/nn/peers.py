@@ -149,7 +149,8 @@ class GINConv(Peer):
         \bar x_i = \sigma\left( \mathrm{MLP}\left( (1 + \epsilon) x_i + \sum_{j \in \mathcal N(i)} x_j \right) \right),
 
     of `How Powerful are Graph Neural Networks? <https://arxiv.org/abs/1810.00826>`_, with a trained ε that starts at 0
-    and, as in the paper, an MLP with 2 hidden ReLU layers; they are F_out wide. ``dropout`` acts on the input features.
+    and, as in the paper, an MLP with 2 hidden ReLU layers. ``hidden`` is their width; by default it is F_out, which in
+    an output layer, of few classes, is too narrow to learn from. ``dropout`` acts on the input features.
 
     Example:
         >>> import torch
@@ -165,18 +166,27 @@ class GINConv(Peer):
         act: str | Callable[[Tensor], Tensor] | None = "relu",
         dropout: float = 0.0,
         bias: bool = True,
+        hidden: int | None = None,
     ) -> None:
+        if hidden is not None:
+            check_size("hidden", hidden)
+        self.hidden = hidden
+
         def conv() -> Any:
+            width = out_channels if hidden is None else hidden
             mlp = nn.Sequential(
-                nn.Linear(in_channels, out_channels, bias),
+                nn.Linear(in_channels, width, bias),
                 nn.ReLU(),
-                nn.Linear(out_channels, out_channels, bias),
+                nn.Linear(width, width, bias),
                 nn.ReLU(),
-                nn.Linear(out_channels, out_channels, False),  # its bias is the layer's
+                nn.Linear(width, out_channels, False),  # its bias is the layer's
             )
             return pyg.GINConv(mlp, train_eps=True)
 
         super().__init__(conv, in_channels, out_channels, act, dropout, bias)
+
+    def _settings(self) -> dict[str, Any]:
+        return {} if self.hidden is None else {"hidden": self.hidden}
 
 
 @once_per_operator

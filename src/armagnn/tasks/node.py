@@ -50,7 +50,8 @@ class NodeNet(nn.Module):
     `input_dropout` acts on the features (sparse ones are dropped among their nonzero values and stay sparse),
     `hidden_dropout` on the hidden units and, where a convolution is a stack of layers, between these. `skip_dropout`
     acts on the skip connections X V_k; only ARMA has them. The heads of a GAT stand side by side in the first (`hidden`
-    units in all) and are averaged in the second, as its authors have it.
+    units in all) and are averaged in the second, as its authors have it. The hidden layers of GIN's MLPs have `hidden`
+    units in both.
 
     Args:
         method: ``arma``, ``gcn``, ``chebyshev``, ``cayley``, ``gat``, ``sage``, ``gin`` or ``mlp``.
@@ -91,7 +92,8 @@ class NodeNet(nn.Module):
             raise ParameterError(f"hidden is {hidden}; the network needs at least 1 hidden unit.")
         for name, rate in zip(RATES, (input_dropout, hidden_dropout, skip_dropout), strict=True):
             check_probability(name, rate)
-        first = ({"concat": True} if method == "gat" else {}) | dict(options or {})
+        own: dict[str, dict[str, Any]] = {"gat": {"concat": True}, "gin": {"hidden": hidden}}
+        first = own.get(method, {}) | dict(options or {})
         second = first | ({"concat": False} if method == "gat" else {}) | dict(last or {})
         self.conv1 = make_conv(method, in_channels, hidden, act=act, **first)
         self.conv2 = make_conv(method, hidden, num_classes, act=None, **second)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from armagnn.errors import ParameterError
 from armagnn.nn.checks import check_size
-from armagnn.nn.conv import Conv
+from armagnn.nn.conv import Conv, times
 from armagnn.nn.keep import once_per_operator
 from armagnn.operators import CSR, GraphOperator
 
@@ -152,6 +152,8 @@ class GINConv(Peer):
     and, as in the paper, an MLP with 2 hidden ReLU layers. ``hidden`` is their width; by default it is F_out, which in
     an output layer, of few classes, is too narrow to learn from. ``dropout`` acts on the input features.
 
+    The first product of the MLP comes before the sum, as both are linear: F_in may be wide, and sparse.
+
     Example:
         >>> import torch
         >>> conv = GINConv(8, 16)
@@ -181,12 +183,27 @@ class GINConv(Peer):
                 nn.ReLU(),
                 nn.Linear(width, out_channels, False),  # its bias is the layer's
             )
-            return pyg.GINConv(mlp, train_eps=True)
+            return _ProductFirst(mlp, train_eps=True)
 
         super().__init__(conv, in_channels, out_channels, act, dropout, bias)
 
+    def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
+        return super()._filter(times(x, self.conv.nn[0].weight.t()), op)
+
     def _settings(self) -> dict[str, Any]:
         return {} if self.hidden is None else {"hidden": self.hidden}
+
+
+class _ProductFirst(pyg.GINConv):
+    """PyG's GIN, of features that the first matrix of its MLP has met already."""
+
+    def forward(self, x: Tensor, edges: Tensor) -> Tensor:
+        first, *rest = self.nn
+        out = self.propagate(edges, x=(x, x)) + (1 + self.eps) * x
+        out = out if first.bias is None else out + first.bias
+        for layer in rest:
+            out = layer(out)
+        return out  # type: ignore[no-any-return]
 
 
 @once_per_operator

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from typing import Any
 
 import pytest
 import torch
@@ -204,33 +205,64 @@ def test_the_first_step_in_one_pass(
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize(("rows", "stacks", "group"), [(1, 1, 1), (300, 3, 64), (129, 2, 7), (20_000, 5, 32)])
 @pytest.mark.parametrize("act", list(ACTS))
-@pytest.mark.parametrize("adds", [True, False])
+@pytest.mark.parametrize("skips", ["no", "whole", "dropped", "layers"])
 def test_a_backward_step_in_one_pass(
-    dtype: torch.dtype, rows: int, stacks: int, group: int, act: str, adds: bool
+    dtype: torch.dtype, rows: int, stacks: int, group: int, act: str, skips: str
 ) -> None:
     from armagnn.kernels import gpu
 
     def draw(*shape: int) -> Tensor:
         return (torch.randn(shape) / 4).to(dtype)
 
+    stacks, layers = (3 * stacks, 3) if skips == "layers" else (stacks, 1)
     down, skip, w = draw(rows, stacks, group), draw(rows, stacks, group), draw(stacks, group, group)
     below = ACTS[act](torch.randn(rows, stacks, group)).to(dtype)
-    given = [tensor.to(DEVICE, copy=True) for tensor in (down, below, w, skip)]
-    first = gpu.late_step(*given[:3], act, 0.1, given[3] if adds else None)
-    down_truth, skip_truth = down.double(), skip.double()
-    w_truth = late_step(down_truth, below.double(), w.double(), act, 0.1, skip_truth if adds else None)
-    assert first is not None
-    close(first, w_truth, dtype)
-    close(given[0], down_truth, dtype)
-    close(given[3], skip_truth, dtype)
-    again = gpu.late_step(down.to(DEVICE), *given[1:3], act, 0.1)
-    assert again is not None
-    assert torch.equal(again, first)  # the same bits
+    seeds, rates = torch.tensor([2**40 + 5, 7, 9])[:layers], torch.tensor([0.0, 0.3, 0.8], dtype=torch.float64)
+    drop: Any = {"dropped": (seeds, 0.4, 3), "layers": (seeds, rates, 3)}.get(skips)
+    there = drop and tuple(part.to(DEVICE) if isinstance(part, Tensor) else part for part in drop)
+
+    def ours(parts: Tensor | None = None) -> tuple[Tensor, ...]:
+        given = [tensor.to(DEVICE, copy=True) for tensor in (down, below, w, skip)]
+        added = None if skips == "no" else given[3]
+        found = gpu.late_step(*given[:3], act, 0.1, layers, added, there, parts)
+        assert found is not None
+        return found, given[0], given[3]
+
+    def truth() -> tuple[Tensor, ...]:
+        given = [tensor.double() for tensor in (down, below, w, skip)]
+        added = None if skips == "no" else given[3]
+        return late_step(*given[:3], act, 0.1, layers, added, drop).sum(0), given[0], given[3]
+
+    parts, *changed = ours()
+    first = parts.sum(0)
+    for got, expected in zip((first, *changed), truth(), strict=True):
+        close(got, expected, dtype)
+    assert torch.equal(ours()[0].sum(0), first)  # the same bits
+    twice, *_ = ours(parts)
+    assert twice is parts
+    close(twice.sum(0), 2 * truth()[0], dtype)
     wide = torch.zeros(4, 1, gpu.MOST_CHANNELS + 1, device=DEVICE, dtype=dtype)
     assert gpu.late_step(wide, wide, wide[:1], act, 0.1) is None
     apart = torch.zeros(4, 2, 6, device=DEVICE, dtype=dtype)[..., ::2]
     assert gpu.late_step(apart, apart, torch.zeros(2, 3, 3, device=DEVICE, dtype=dtype), act, 0.1) is None
-    assert gpu.late_step(*(tensor.double() for tensor in given[:3]), act, 0.1) is None
+    assert gpu.late_step(*(tensor.double().to(DEVICE) for tensor in (down, below, w)), act, 0.1) is None
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1, 1), (300, 3, 64, 50), (129, 2, 7, 130), (20_000, 10, 32, 128), (9, 2, 70, 3)]
+)
+def test_outer_products_of_trials(dtype: torch.dtype, shape: tuple[int, int, int, int]) -> None:
+    from armagnn.kernels import gpu
+
+    rows, trials, fan_in, width = shape
+    x, g = torch.randn(rows, trials, fan_in).to(dtype), torch.randn(rows, trials, width).to(dtype)
+    found = gpu.outer(x.to(DEVICE), g.to(DEVICE))
+    assert found.dtype == dtype
+    close(found, torch.einsum("nrf,nrc->rfc", x.double(), g.double()), dtype)
+    assert torch.equal(found, gpu.outer(x.to(DEVICE), g.to(DEVICE)))
+    apart = torch.cat([x, x], 2).to(DEVICE)[..., :fan_in]
+    close(gpu.outer(apart, g.to(DEVICE)), torch.einsum("nrf,nrc->rfc", x.double(), g.double()), dtype)
 
 
 @pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)

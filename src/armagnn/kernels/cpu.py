@@ -438,7 +438,8 @@ def reorder(value: Tensor, perm: Tensor) -> Tensor:
 IN_PLACE = True
 MEAN = False
 SIGNALS = True
-affine, early_step, late_step = reference.affine, reference.early_step, reference.late_step
+affine, outer = reference.affine, reference.outer
+early_step, late_step = reference.early_step, reference.late_step
 finish = reference.finish
 stack_matmul = reference.stack_matmul
 

@@ -19,15 +19,15 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from armagnn.kernels import gpu_adam, gpu_dense, reference
-from armagnn.kernels.gpu_rules import ACTIVATIONS, activated, keep
+from armagnn.kernels.gpu_rules import ACTIVATIONS, activated, keep, limit_of
 from armagnn.kernels.ops import LONG
 from armagnn.kernels.random import DROPOUT, threshold
 
 sort_coo, transpose = reference.sort_coo, reference.transpose  # integer sorts: torch's are as good as any
 affine, finish, stack_matmul = reference.affine, reference.finish, reference.stack_matmul
 stack_mean, reorder = reference.stack_mean, reference.reorder
-early_step, late_step, MOST_CHANNELS = gpu_dense.early_step, gpu_dense.late_step, gpu_dense.MOST_CHANNELS
-adam = gpu_adam.adam
+early_step, late_step, outer = gpu_dense.early_step, gpu_dense.late_step, gpu_dense.outer
+MOST_CHANNELS, adam = gpu_dense.MOST_CHANNELS, gpu_adam.adam
 
 IN_PLACE = True
 """`gcs` may write over its skip connection: every entry is read and written by one program alone."""
@@ -168,17 +168,9 @@ def _trial_dropout_kernel(
     place = (index // columns * trials + trial) * columns + index % columns
     number = tl.load(x + place, mask=inside, other=0.0).to(ACC)
     p = tl.load(rate + trial)
-    limit = _rounded(p * 4294967296.0).to(tl.int64)  # `random.thresholds`
-    limit -= limit >> 32  # at most 2^32 - 1
-    kept = keep(index, tl.load(seed + trial), step, limit, PURPOSE)
+    kept = keep(index, tl.load(seed + trial), step, limit_of(p), PURPOSE)
     kept = tl.where(kept, number * (1.0 / (1.0 - p)).to(ACC), 0.0)
     tl.store(out + place, kept.to(out.dtype.element_ty), mask=inside)
-
-
-@triton.jit
-def _rounded(x):
-    # a float64 below 2^52 to the nearest integer, the even one of two: what follows the point does not fit behind 2^52
-    return (x + 4503599627370496.0) - 4503599627370496.0
 
 
 class _Hubs(NamedTuple):

@@ -13,7 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from armagnn.kernels.gpu_rules import ACTIVATIONS, activated, keep, through
+from armagnn.kernels import reference
+from armagnn.kernels.gpu_rules import ACTIVATIONS, activated, keep, limit_of, through
 from armagnn.kernels.random import DROPOUT, threshold
 
 MOST_CHANNELS: Final = 64
@@ -22,8 +23,8 @@ MOST_CHANNELS: Final = 64
 ROWS: Final = 32
 """Rows that a program of the backward step takes at a time: with more, its thirds of factors spill out of registers."""
 
-PROGRAMS: Final = 1024
-"""About how many programs the backward step has; each leaves a part of the gradient of W, to be added up."""
+PROGRAMS: Final = 1 << 15
+"""Columns of all programs of the backward step, about: each leaves parts of gradients, to be read and added up."""
 
 
 @triton.jit
@@ -74,9 +75,9 @@ def _early_kernel(
 
 @triton.jit
 def _late_kernel(
-    down, below, w, skip, partial, rows, width, group, tiles,
-    SLOPE: tl.constexpr, ACT: tl.constexpr, SKIP: tl.constexpr, PRECISION: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_C: tl.constexpr,
+    down, below, w, skip, seed, rate, partial, rows, width, group, stacks, tiles, step, limit, scale,
+    SLOPE: tl.constexpr, ACT: tl.constexpr, SKIP: tl.constexpr, DROP: tl.constexpr, RATES: tl.constexpr,
+    FRESH: tl.constexpr, PURPOSE: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     stack = tl.program_id(1)
     m, c = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_C)
@@ -84,7 +85,14 @@ def _late_kernel(
     square_in = cols_in[:, None] & cols_in[None, :]
     transposed = tl.load(w + stack * group * group + c[None, :] * group + c[:, None], mask=square_in, other=0.0)
     kind = down.dtype.element_ty
+    if DROP:
+        layer = stack // stacks
+        key = tl.load(seed + layer)
+        if RATES:
+            p = tl.load(rate + layer)
+            limit, scale = limit_of(p), (1.0 / (1.0 - p)).to(tl.float32)
     outer = tl.zeros((BLOCK_C, BLOCK_C), dtype=tl.float32)
+    column = tl.zeros((BLOCK_C,), dtype=tl.float32)
     first = tl.program_id(0).to(tl.int64) * tiles * BLOCK_M
     for tile in range(tiles):
         r = first + tile * BLOCK_M + m
@@ -96,12 +104,40 @@ def _late_kernel(
         up = tl.dot(gradient, transposed, input_precision=PRECISION)
         up = through(up, state.to(tl.float32), ACT, SLOPE)
         tl.store(down + index, up.to(kind), mask=inside)
+        column += tl.sum(up, axis=0)
         if SKIP:
+            if DROP:  # an entry has the index that it has in its own layer
+                own = r[:, None] * (stacks * group) + stack % stacks * group + c[None, :]
+                up = tl.where(keep(own, key, step, limit, PURPOSE), up * scale, 0.0)
             total = tl.load(skip + index, mask=inside, other=0.0).to(tl.float32) + up
             tl.store(skip + index, total.to(kind), mask=inside)
-    square = c[:, None] * group + c[None, :]
-    place = (tl.program_id(0).to(tl.int64) * tl.num_programs(1) + stack) * group * group
-    tl.store(partial + place + square, outer, mask=square_in)
+    place = (tl.program_id(0).to(tl.int64) * tl.num_programs(1) + stack) * (group + 1) * group
+    square, row = place + c[:, None] * group + c[None, :], place + group * group + c
+    if not FRESH:
+        outer += tl.load(partial + square, mask=square_in, other=0.0)
+        column += tl.load(partial + row, mask=cols_in, other=0.0)
+    tl.store(partial + square, outer, mask=square_in)
+    tl.store(partial + row, column, mask=cols_in)
+
+
+@triton.jit
+def _outer_kernel(
+    x, g, partial, rows, trials, fan_in, width, tiles,
+    PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_I: tl.constexpr, BLOCK_C: tl.constexpr,
+):  # fmt: skip
+    trial = tl.program_id(1)
+    m, i, c = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_I), tl.program_id(2) * BLOCK_C + tl.arange(0, BLOCK_C)
+    total = tl.zeros((BLOCK_I, BLOCK_C), dtype=tl.float32)
+    first = tl.program_id(0).to(tl.int64) * tiles * BLOCK_M
+    for tile in range(tiles):
+        r = first + tile * BLOCK_M + m
+        row = (r * trials + trial)[:, None]
+        left = tl.load(x + row * fan_in + i[None, :], mask=(r < rows)[:, None] & (i < fan_in)[None, :], other=0.0)
+        right = tl.load(g + row * width + c[None, :], mask=(r < rows)[:, None] & (c < width)[None, :], other=0.0)
+        total += tl.dot(tl.trans(left), right, input_precision=PRECISION)
+    place = (tl.program_id(0).to(tl.int64) * trials + trial) * fan_in * width
+    inside = (i < fan_in)[:, None] & (c < width)[None, :]
+    tl.store(partial + place + i[:, None] * width + c[None, :], total, mask=inside)
 
 
 class EarlyStep(NamedTuple):
@@ -141,29 +177,64 @@ def early_step(
 
 
 def late_step(
-    down: Tensor, below: Tensor, w: Tensor, act: str, slope: float, skip: Tensor | None = None
-) -> Tensor | None:
-    """Go back through ``act`` and the product with W in one pass; return the gradient of W, shape (K, F, F).
+    down: Tensor, below: Tensor, w: Tensor, act: str, slope: float, layers: int = 1, skip: Tensor | None = None,
+    drop: tuple[Tensor, float | Tensor, int] | None = None, parts: Tensor | None = None,
+) -> Tensor | None:  # fmt: skip
+    """Go back through ``act`` and the product with W in one pass; return parts of the gradients of W and of the bias.
 
     ``down``, the gradient of ``below[:, k] W[k]`` for states ``below`` of shape (M, K, F) behind the activation, is
-    written over by the gradient before that activation, ``down[:, k] W[k]^T act'``, which is added to ``skip`` as well.
-    No atomics: every program keeps its part of the gradient of W, and the parts are added in a fixed order.
+    written over by the gradient before that activation, ``down[:, k] W[k]^T act'``. That is added to ``skip`` as well,
+    where its skip connection kept it: ``drop`` is (seed, rate, step) of the masks, or those of ``layers`` layers with a
+    seed and a rate each, whose stacks are side by side.
+
+    No atomics: every program keeps parts of its own, of shape (K, F + 1, F): the gradient of W, and below it the sums
+    of the columns of the gradient. They are added to ``parts``, if given, and all have to be summed at the end.
     """
     rows, stacks, group = below.shape
     tensors = (down, below) if skip is None else (down, below, skip)
     if not _fits(below, group) or not all(tensor.is_contiguous() for tensor in tensors):
         return None
-    blocks = triton.cdiv(rows, ROWS)
-    tiles = triton.cdiv(blocks, max(1, PROGRAMS // stacks))
-    chunks = triton.cdiv(blocks, tiles)
     block_c = max(16, triton.next_power_of_2(group))
-    partial = torch.empty(chunks, stacks, group, group, dtype=torch.float32, device=below.device)
+    blocks = triton.cdiv(rows, ROWS)
+    tiles = triton.cdiv(blocks, max(1, PROGRAMS // block_c // stacks))
+    chunks = triton.cdiv(blocks, tiles)
+    fresh = parts is None
+    if parts is None:
+        parts = torch.empty(chunks, stacks, group + 1, group, dtype=torch.float32, device=below.device)
+    seed, p, step = (down, 0.0, 0) if drop is None else drop
+    rates = isinstance(p, Tensor)
     _late_kernel[(chunks, stacks)](
-        down, below, w.contiguous(), down if skip is None else skip, partial, rows, stacks * group, group, tiles,
-        SLOPE=float(slope), ACT=ACTIVATIONS[act], SKIP=skip is not None, PRECISION=_precision(below),
-        BLOCK_M=ROWS, BLOCK_C=block_c, num_warps=4 if block_c <= 32 else 8,
+        down, below, w.contiguous(), down if skip is None else skip, seed.contiguous(),
+        p.double().contiguous() if isinstance(p, Tensor) else down, parts, rows, stacks * group, group,
+        stacks // layers if rates else stacks, tiles, step, 0 if isinstance(p, Tensor) else threshold(p),
+        1.0 if isinstance(p, Tensor) else 1.0 / (1.0 - p),
+        SLOPE=float(slope), ACT=ACTIVATIONS[act], SKIP=skip is not None, DROP=drop is not None, RATES=rates,
+        FRESH=fresh, PURPOSE=DROPOUT, PRECISION=_precision(below), BLOCK_M=ROWS, BLOCK_C=block_c,
+        num_warps=4 if block_c <= 32 else 8,
     )  # fmt: skip
-    return partial.sum(0)
+    return parts
+
+
+def outer(x: Tensor, g: Tensor) -> Tensor:
+    """Return ``x[:, r]^T g[:, r]`` for every trial r, shape (R, F, C), of x (M, R, F) and g (M, R, C).
+
+    A batched product has one block of the GPU for each trial and tile of its result, however many rows there are to
+    add up. Here the rows are shared out, and the parts are added in a fixed order.
+    """
+    rows, trials, fan_in = x.shape
+    width = g.shape[2]
+    if not _fits(x, fan_in) or not x.is_contiguous() or not g.is_contiguous():
+        return reference.outer(x, g)
+    block_c = min(64, max(16, triton.next_power_of_2(width)))
+    pieces, blocks = trials * triton.cdiv(width, block_c), triton.cdiv(rows, ROWS)
+    tiles = triton.cdiv(blocks, max(1, PROGRAMS // block_c // pieces))
+    chunks = triton.cdiv(blocks, tiles)
+    parts = torch.empty(chunks, trials, fan_in, width, dtype=torch.float32, device=x.device)
+    _outer_kernel[(chunks, trials, triton.cdiv(width, block_c))](
+        x, g, parts, rows, trials, fan_in, width, tiles, PRECISION=_precision(x), BLOCK_M=ROWS,
+        BLOCK_I=max(16, triton.next_power_of_2(fan_in)), BLOCK_C=block_c, num_warps=4,
+    )  # fmt: skip
+    return parts.sum(0).to(x.dtype)
 
 
 def _fits(x: Tensor, widest: int) -> bool:

@@ -24,6 +24,14 @@ def keep(index, seed, step, limit, PURPOSE: tl.constexpr):
 
 
 @triton.jit
+def limit_of(p):
+    """Return the limit of a drop rate in float64, for `keep`: what `armagnn.kernels.random.thresholds` returns."""
+    # to the nearest integer, the even one of two: what follows the point does not fit behind 2^52
+    limit = ((p * 4294967296.0 + 4503599627370496.0) - 4503599627370496.0).to(tl.int64)
+    return limit - (limit >> 32)  # at most 2^32 - 1
+
+
+@triton.jit
 def activated(total, ACT: tl.constexpr, SLOPE: tl.constexpr):
     """Return the activation of a total."""
     if ACT == 1:

@@ -83,7 +83,7 @@ class _Run:
             rowptr, col, value = self._transposed()
             return self.kernels.gcs(rowptr, col, value, g, None, None, "none", 0.0)  # type: ignore[no-any-return]
         if x.dim() == 3:
-            return torch.bmm(x.permute(1, 2, 0), g.view(self.nodes, self.trials, -1).transpose(0, 1))
+            return self.kernels.outer(x, g.view(self.nodes, self.trials, -1))  # type: ignore[no-any-return]
         return x.t() @ g
 
     def _transposed(self) -> Matrix:
@@ -230,8 +230,9 @@ class _Run:
         v_grads: list[Tensor] = []
         bias_grads: list[Tensor] = []
         skip_grad: Tensor | None = None
+        parts: dict[int, Tensor] = {}  # of the gradients of the W and of the bias, from steps that one kernel goes back
         up: Tensor | None = None
-        before = False  # is `up` the gradient before the activation already? then its skip connection has it, too
+        before = False  # is `up` the gradient before the activation already? then bias and skip connection have it, too
 
         def to_x(gradient: Tensor, weight: Tensor) -> None:
             nonlocal x_grad
@@ -250,27 +251,30 @@ class _Run:
             pre = pre.view(self.rows, self.channels)
             up = pre  # lets go of what came down before memory peaks, at the next buffer
             early, first = t == 0 and s.early, t == 0 and (s.early or s.init == "zero")
-            if bias is not None and (not shared or seed is not None):
-                bias_grads.append(pre.sum(0))
             down = None if first else self.propagate(pre, transpose=True)
-            through = pre if seed is None else self.drop(pre, seed, t, not early)  # an early W0 still needs it
-            if not shared:
-                v_grads.append(self.transposed_product(through))
-                to_x(through, v[t])
-            if shared and not (before and seed is None):
-                skip_grad = through if skip_grad is None else skip_grad.add_(through)
+            if not (before and shared):
+                if bias is not None and (not shared or seed is not None):
+                    bias_grads.append(pre.sum(0))
+                through = pre if seed is None else self.drop(pre, seed, t, not early)  # an early W0 still needs it
+                if shared:
+                    skip_grad = through if skip_grad is None else skip_grad.add_(through)
+                else:
+                    v_grads.append(self.transposed_product(through))
+                    to_x(through, v[t])
             if t > 0:
                 assert w is not None
                 assert w_grad is not None
                 assert down is not None
                 index, below = min(t, w.shape[0]) - 1, self.stacked(states[t - 1])
                 down = self.stacked(down)
-                added = self.stacked(skip_grad) if shared and seed is None else None  # type: ignore[arg-type]
-                fused = self.kernels.late_step(down, below, w[index], s.act, s.slope, added)
-                before = fused is not None
+                added = self.stacked(skip_grad) if shared else None  # type: ignore[arg-type]
+                drop = None if seed is None else (seed, s.p, t - 1)
+                part = self.kernels.late_step(
+                    down, below, w[index], s.act, s.slope, self.layers, added, drop, parts.get(index)
+                )
+                before = part is not None
                 if before:
-                    w_grad[index] += fused
-                    up = down
+                    parts[index], up = part, down
                 else:
                     if self.trials:
                         w_grad[index].baddbmm_(below.permute(1, 2, 0), down.transpose(0, 1))
@@ -300,6 +304,11 @@ class _Run:
                 else:
                     v_grads[-1] += self.transposed_product(down)
                     to_x(down, v[0])
+        for index, part in parts.items():
+            total = part.sum(0)
+            w_grad[index] += total[:, :-1]  # type: ignore[index]
+            if bias is not None and shared and seed is not None:
+                bias_grads.append(total[:, -1].flatten().to(bias.dtype))
         if shared:
             assert skip_grad is not None
             v_grads = [self.transposed_product(skip_grad)]

@@ -146,6 +146,11 @@ def late_step(*_: object) -> None:
     return
 
 
+def outer(x: Tensor, g: Tensor) -> Tensor:
+    """Return ``x[:, r]^T g[:, r]`` for every trial r, shape (R, F, C), of x (M, R, F) and g (M, R, C)."""
+    return torch.bmm(x.permute(1, 2, 0), g.transpose(0, 1))
+
+
 def finish(skip: Tensor, bias: Tensor | None, act: str, slope: float) -> Tensor:
     """Return ``act(skip + bias)``, the step that has nothing to propagate."""
     return activate(skip.clone() if bias is None else skip + bias, act, slope)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import oracles
 from armagnn import GraphOperator
-from armagnn.nn.cayley_transform import Dense, Jacobi, Polynomial, coefficients, transform
+from armagnn.nn.cayley_transform import Dense, Jacobi, Polynomial, Transform, coefficients, transform
 from nn.cayley_oracle import jacobi, without_loops
 from oracles import Graph, assert_near, numbers
 from strategies import graphs
@@ -57,8 +57,8 @@ def operator_of(graph: Graph) -> tuple[GraphOperator, Tensor]:
     return op, torch.from_numpy(oracles.operator(graph.dense(), "laplacian"))
 
 
-def assert_form(form: Polynomial | Dense | Jacobi, laplacian: Tensor, zoom: Tensor, iterations: int) -> None:
-    """Values and gradients of all three ways to ask."""
+def assert_form(form: Transform, laplacian: Tensor, zoom: Tensor, iterations: int) -> None:
+    """Values and gradients of all ways to ask."""
     nodes = len(laplacian)
     y, x = numbers(nodes, 2, 2, 3, seed=1).requires_grad_(), numbers(nodes, 2, 3, seed=2).requires_grad_()
 
@@ -66,10 +66,12 @@ def assert_form(form: Polynomial | Dense | Jacobi, laplacian: Tensor, zoom: Tens
         z = jacobi(laplacian, zoom, iterations, torch.complex(y[:, 0], y[:, 1]).flatten(1)).view(nodes, 2, 3)
         return torch.stack([z.real, z.imag], 1)
 
+    complex_x = torch.stack([x, torch.zeros_like(x)], 1)
     pairs = [
         (form(y), truth(y), y),
         (form.real_part(y), truth(y)[:, 0], y),
-        (form.of_real(x), truth(torch.stack([x, torch.zeros_like(x)], 1)), x),
+        (form.of_real(x), truth(complex_x), x),
+        (torch.stack(form.parts(x, 2), 1), torch.cat([truth(complex_x), truth(truth(complex_x))], 1), x),
     ]
     for found, expected, signal in pairs:
         assert_near(found, expected)

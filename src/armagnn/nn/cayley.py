@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.parameter import Parameter
 
 from armagnn.errors import ParameterError
-from armagnn.nn.cayley_transform import Dense, Jacobi, Polynomial, transform
+from armagnn.nn.cayley_transform import Transform, transform
 from armagnn.nn.checks import check_size
 from armagnn.nn.conv import Conv, times
 from armagnn.operators import CSR, GraphOperator
@@ -114,15 +114,12 @@ class CayleyConv(Conv):
         assert op is not None
         cayley = transform(op, self.zoom, self.jacobi, x.shape[1] if isinstance(x, Tensor) else 1)
         if isinstance(x, Tensor) and self._filters_first(x):
-            powers = [cayley.of_real(x)]
-            for _ in range(self.order - 1):
-                powers.append(cayley(powers[-1]))
-            parts = [part for power in powers for part in power.unbind(1)]
             # 2 Re(C Y) = 2 Re C Re Y - 2 Im C Im Y; the factors 2 and -2 go to the weights, which are small
             factors = 2.0 - 4.0 * torch.arange(2, dtype=self.weight.dtype, device=self.weight.device).unsqueeze(1)
             rest = (self.weight[:, 1:].reshape(-1, self.order, 2, self.out_channels) * factors).flatten(1, 2)
             weight = torch.cat([self.weight[:, :1], rest], 1)
-            return times(torch.stack([x, *parts], -1).flatten(2), weight.flatten(0, 1))
+            terms = torch.stack([x, *cayley.parts(x, self.order)], -1)
+            return times(terms.flatten(2), weight.flatten(0, 1))
         products = times(x, self.weight.flatten(1))
         first, rest = products[..., : self.out_channels], products[..., self.out_channels :]
         pairs = rest.reshape(*rest.shape[:2], self.order, 2, self.out_channels).movedim(3, 1)
@@ -134,7 +131,7 @@ class CayleyConv(Conv):
         return settings | ({} if isinstance(self.zoom, Parameter) else {"train_zoom": False})
 
 
-def horner(cayley: Polynomial | Dense | Jacobi, products: Sequence[Tensor]) -> Tensor:
+def horner(cayley: Transform, products: Sequence[Tensor]) -> Tensor:
     """Return the real part of the sum of C^j X C_j, j >= 1, from the complex X C_j, each (N, 2, batch, F)."""
     *lower, state = products
     for product in reversed(lower):

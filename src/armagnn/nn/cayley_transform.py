@@ -57,7 +57,30 @@ def powers_of(off: GraphOperator, x: Tensor, degree: int) -> list[Tensor]:
     return powers
 
 
-class Polynomial:
+class Transform:
+    """The Cayley transform of signals, in one form or another."""
+
+    def __call__(self, y: Tensor) -> Tensor:
+        """Return the transform of complex Y, shape (N, 2, batch, F)."""
+        raise NotImplementedError
+
+    def of_real(self, x: Tensor) -> Tensor:
+        """Return the transform, shape (N, 2, batch, F), of real X, shape (N, batch, F)."""
+        raise NotImplementedError
+
+    def real_part(self, y: Tensor) -> Tensor:
+        """Return the real part, shape (N, batch, F), of the transform of complex Y."""
+        raise NotImplementedError
+
+    def parts(self, x: Tensor, order: int) -> list[Tensor]:
+        """Return the real and the imaginary part of each of the first powers of the transform of real X."""
+        powers = [self.of_real(x)]
+        for _ in range(order - 1):
+            powers.append(self(powers[-1]))
+        return [part for power in powers for part in power.unbind(1)]
+
+
+class Polynomial(Transform):
     """The transform where L has ones on its diagonal: a polynomial in the real E = L - I with complex coefficients.
 
     Real and imaginary parts do not meet in a product with E, so half of the columns do where the signal is real, and
@@ -69,17 +92,17 @@ class Polynomial:
         self.table = coefficients(zoom, iterations).to(op.dtype)
 
     def __call__(self, y: Tensor) -> Tensor:
-        """Return the transform of complex Y, shape (N, 2, batch, F)."""
+        """Return the transform of complex Y."""
         real, imaginary = y.unbind(1)
         return self._horner(y, torch.stack([-imaginary, real], 1))
 
     def of_real(self, x: Tensor) -> Tensor:
-        """Return the transform, shape (N, 2, batch, F), of real X, shape (N, batch, F)."""
+        """Return the transform of real X."""
         powers = powers_of(self.off, x, self.table.shape[1] - 1)
         return mix(self.table, torch.stack(powers).flatten(1)).view(2, *x.shape).transpose(0, 1)
 
     def real_part(self, y: Tensor) -> Tensor:
-        """Return the real part, shape (N, batch, F), of the transform of complex Y."""
+        """Return the real part of the transform of complex Y."""
         real, imaginary = y.unbind(1)
         return self._horner(real, -imaginary)
 
@@ -96,7 +119,7 @@ class Polynomial:
         return state.view(y.shape)
 
 
-class Dense:
+class Dense(Transform):
     """The same polynomial as one complex matrix, made anew as the zoom h changes: for many signals on a small graph."""
 
     def __init__(self, op: GraphOperator, zoom: Tensor, iterations: int) -> None:
@@ -106,22 +129,31 @@ class Dense:
         self.matrix = mix(table, powers.flatten(1)).view(2, *powers.shape[1:])
 
     def __call__(self, y: Tensor) -> Tensor:
-        """Return the transform of complex Y, shape (N, 2, batch, F)."""
+        """Return the transform of complex Y."""
         products = (self.matrix.flatten(0, 1) @ y.flatten(1)).view(2, *y.shape)
         of_real, of_imaginary = products.unbind(2)
         return torch.stack([of_real[0] - of_imaginary[1], of_real[1] + of_imaginary[0]], 1)
 
     def of_real(self, x: Tensor) -> Tensor:
-        """Return the transform, shape (N, 2, batch, F), of real X, shape (N, batch, F)."""
+        """Return the transform of real X."""
         return (self.matrix.flatten(0, 1) @ x.flatten(1)).view(2, *x.shape).transpose(0, 1)
 
     def real_part(self, y: Tensor) -> Tensor:
-        """Return the real part, shape (N, batch, F), of the transform of complex Y."""
+        """Return the real part of the transform of complex Y."""
         real, imaginary = y.flatten(2).unbind(1)
         return (self.matrix[0] @ real - self.matrix[1] @ imaginary).view(y[:, 0].shape)
 
+    def parts(self, x: Tensor, order: int) -> list[Tensor]:
+        """Return them with one product for each power: of a real matrix that acts on both parts."""
+        real, imaginary = self.matrix
+        both = torch.cat([torch.cat([real, -imaginary], 1), torch.cat([imaginary, real], 1)])
+        powers = [self.matrix.flatten(0, 1) @ x.flatten(1)]
+        for _ in range(order - 1):
+            powers.append(both @ powers[-1])
+        return list(torch.stack(powers).view(2 * order, *x.shape).unbind(0))
 
-class Jacobi:
+
+class Jacobi(Transform):
     """The transform where the diagonal of L differs from node to node: the iterations themselves."""
 
     def __init__(self, op: GraphOperator, zoom: Tensor, iterations: int) -> None:
@@ -134,7 +166,7 @@ class Jacobi:
         self.real, self.turned = scaled / square, self.turn / square
 
     def __call__(self, y: Tensor) -> Tensor:
-        """Return the transform of complex Y, shape (N, 2, batch, F)."""
+        """Return the transform of complex Y."""
         y = self.zoom * propagate(self.op, y) + self.turn * y.flip(1)
         right = self.real * y + self.turned * y.flip(1)
         real, turned = self.zoom * self.real, self.zoom * self.turned
@@ -145,15 +177,15 @@ class Jacobi:
         return state
 
     def of_real(self, x: Tensor) -> Tensor:
-        """Return the transform, shape (N, 2, batch, F), of real X, shape (N, batch, F)."""
+        """Return the transform of real X."""
         return self(torch.stack([x, torch.zeros_like(x)], 1))
 
     def real_part(self, y: Tensor) -> Tensor:
-        """Return the real part, shape (N, batch, F), of the transform of complex Y."""
+        """Return the real part of the transform of complex Y."""
         return self(y)[:, 0]
 
 
-def transform(op: GraphOperator, zoom: Tensor, iterations: int, signals: int = 1) -> Polynomial | Dense | Jacobi:
+def transform(op: GraphOperator, zoom: Tensor, iterations: int, signals: int = 1) -> Transform:
     """Return the transform in the form that suits the operator and the number of signals; no value is looked at.
 
     Example:

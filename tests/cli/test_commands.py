@@ -387,3 +387,36 @@ def test_help_and_version(run: CliRunner) -> None:
     assert "the paper's text stops on validation accuracy" in text
     for name in (*TrainConfig().to_json(), "out", "resume", "overwrite", "dropout"):
         assert f"--{name.replace('_', '-')}" in text
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["bench", "cpu"], ["bench", "filter-learning"], ["figure", "training-time", "--dataset", "cora"],
+        ["figure", "response"], ["figure", "claims"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_place_that_cannot_be_written_to_is_told_before_the_work(
+    run: CliRunner, tmp_path: Path, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from armagnn import bench
+    from armagnn.bench import filter_images
+
+    figure = importlib.import_module("armagnn.cli.figure")  # the package has a command of this name
+
+    def work(*_: object, **__: object) -> None:
+        raise AssertionError("the work has begun")
+
+    monkeypatch.setattr(bench, "compare_layers", work)
+    monkeypatch.setattr(filter_images, "filter_data", work)
+    monkeypatch.setattr(figure.times, "measure", work)
+    monkeypatch.setattr(figure, "load", work)
+    monkeypatch.setattr(figure, "measure", work)
+    (tmp_path / "file").touch()
+    result = run.invoke(app, [*command, "--out", str(tmp_path / "file" / "below" / "a.png")])
+    assert result.exit_code == 2
+    assert "cannot be written" in result.stderr
+    monkeypatch.chdir(tmp_path)  # and a good place is not refused
+    result = run.invoke(app, [*command, "--out", str(tmp_path / "new" / "a.png")])
+    assert isinstance(result.exception, AssertionError)

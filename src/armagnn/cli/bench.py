@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from armagnn.errors import DeviceError
+from armagnn.training.atomic import check_writable, write_atomic
 
 
 class What(StrEnum):
@@ -53,6 +54,7 @@ def bench(
             module = backend(kind)
             console.print(f"{kind}: {module.__name__} — {(module.__doc__ or '').splitlines()[0]}", soft_wrap=True)
         return
+    check_writable(out)
     if what is What.FILTER_LEARNING:
         _filter_learning(console, out)
         return
@@ -90,7 +92,6 @@ def bench(
 def _filter_learning(console: Console, out: Path | None) -> None:
     from armagnn.bench import filter_learning as learning
     from armagnn.bench.filter_images import filter_data
-    from armagnn.training.atomic import write_atomic
 
     data, results = filter_data(), []
     for method in learning.OPTIONS:

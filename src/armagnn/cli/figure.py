@@ -19,7 +19,7 @@ from armagnn.paper import training_time as times
 from armagnn.paper.claims_rows import measure, read_rows
 from armagnn.spectral.plot import check_format, picture
 from armagnn.training import Run
-from armagnn.training.atomic import write_atomic
+from armagnn.training.atomic import check_writable, write_atomic
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 
@@ -41,7 +41,7 @@ def training_time(
 ) -> None:
     """Figure 4: time per epoch and to the best validation score, for GCN, Chebyshev, CayleyNet and ARMA on PPI."""
     console, timings, numbers = Console(), [], out.with_suffix(".csv")
-    out.parent.mkdir(parents=True, exist_ok=True)
+    check_writable(out, numbers)
     table = Table("method", "ms per epoch", "best epoch", "s to best", "val. acc. %", title=f"Training on {dataset}")
     for timing in times.measure(dataset, method or times.METHODS, device, epochs):
         timings.append(timing)
@@ -71,6 +71,7 @@ def response(
     paper's V = b 1, Eq. 20 gives F_in times the analytic response.
     """
     check_format(out)
+    check_writable(out)
     data = load(dataset)
     if data.num_graphs > 1:
         raise GraphError(f"{dataset} has {data.num_graphs} graphs; the figure needs a dataset of one, as cora is.")
@@ -108,6 +109,7 @@ def learned(
     out = run / "learned.png" if out is None else out
     check_format(out)
     opened = Run.open(run)
+    check_writable(out)
     mu, found = what_was_learned.learned_responses(opened)
     console = Console()
     _save(what_was_learned.draw_learned(mu, found, opened.config.title), out, console)
@@ -130,6 +132,7 @@ def claims(
     """
     chosen = [paper_claims.claim(each) for each in name or paper_claims.CLAIMS]
     console = Console()
+    check_writable(*(path for each in chosen for path in (results / f"{each.name}.csv", out / f"{each.name}.png")))
     for each in chosen:
         path = results / f"{each.name}.csv"
         for job, rows in measure(each.jobs(), path, runs):
@@ -150,6 +153,5 @@ def _beside(path: Path, what: str) -> Path:
 
 def _save(figure: Any, path: Path, console: Console) -> None:
     content = picture(figure, check_format(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, content)
     console.print(f"Written to {path}", highlight=False, soft_wrap=True)

@@ -337,7 +337,8 @@ class OwnLayerChecks(LayerChecks):
         for features in (x.float(), CSR.from_dense(x.float())):
             with torch.autocast("cpu", torch.bfloat16):
                 mixed = conv(features, op)
-                mixed.float().sum().backward()
+                mixed.float().sum().backward(retain_graph=True)
+            mixed.float().sum().backward()  # as torch advises it
             torch.testing.assert_close(mixed.double(), expected, rtol=0.1, atol=0.1)
             assert conv.weight.grad.dtype == torch.float32
 

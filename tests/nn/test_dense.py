@@ -8,10 +8,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from armagnn import GraphOperator
 from armagnn.nn import CayleyConv, ChebConv, cayley_transform, chebyshev
-from armagnn.nn.dense import FEWEST_SIGNALS, MOST_NODES, dense_can, dense_pays, dense_terms
+from armagnn.nn.dense import FEWEST_SIGNALS, MOST_NODES, MOST_TERMS, dense_can, dense_pays, dense_terms
 from nn.cayley_oracle import without_loops
 from nn.test_cayley import TestCayleyWithoutLoops as CayleyChecks
 from nn.test_chebyshev import TestChebyshev as ChebyshevChecks
@@ -28,7 +29,7 @@ def always_dense(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return dense_terms(op, key, terms)
 
     for module in (chebyshev, cayley_transform):
-        monkeypatch.setattr(module, "dense_pays", lambda op, signals: dense_can(op))
+        monkeypatch.setattr(module, "dense_pays", lambda op, signals, terms: dense_can(op))
         monkeypatch.setattr(module, "dense_terms", noted)
     return chosen
 
@@ -67,19 +68,42 @@ def test_matrices_of_another_operator_are_others() -> None:
         assert_near(dense_terms(op, "hop", lambda eye, op=op: [op @ eye]).squeeze(0), op.to_dense())
 
 
-@given(nodes=st.integers(1, 2 * MOST_NODES), signals=st.integers(1, 2 * FEWEST_SIGNALS))
-def test_dense_pays_for_many_signals_on_a_small_graph_on_a_gpu(nodes: int, signals: int) -> None:
+@pytest.mark.usefixtures("always_dense")
+@pytest.mark.parametrize(("layer", "options"), LAYERS)
+@pytest.mark.parametrize("mode", ["inference", "autocast", "fake"])
+def test_the_mode_of_the_first_call_does_not_show_in_the_next(layer: Any, options: dict[str, Any], mode: str) -> None:
+    graph = without_loops(random_graph(9, 20, seed=1)).both_ways()
+    conv, x = layer(3, 5, **options), numbers(4, 9, 3).float()
+    first, second = (conv.operator(graph.edge_index, graph.num_nodes, dtype=torch.float32) for _ in range(2))
+    modes: dict[str, Any] = {
+        "inference": torch.inference_mode(), "autocast": torch.autocast("cpu", torch.bfloat16),
+        "fake": FakeTensorMode(allow_non_fake_inputs=True),
+    }  # fmt: skip
+    with modes[mode]:
+        conv(x, first)
+    found, expected = conv(x, first), conv(x, second)
+    assert torch.equal(found, expected)
+    found.sum().backward()
+
+
+@given(
+    nodes=st.integers(1, 2 * MOST_NODES),
+    signals=st.integers(1, 2 * FEWEST_SIGNALS),
+    terms=st.integers(1, 2 * MOST_TERMS),
+)
+def test_dense_pays_for_many_signals_on_a_small_graph_on_a_gpu(nodes: int, signals: int, terms: int) -> None:
     class Op:
         num_nodes = nodes
         device = torch.device("cuda")
         value = torch.ones(1)
 
     op: Any = Op()
-    assert dense_pays(op, signals) == (nodes <= MOST_NODES and signals >= FEWEST_SIGNALS)
+    pays = nodes <= MOST_NODES and signals >= FEWEST_SIGNALS and terms <= MOST_TERMS
+    assert dense_pays(op, signals, terms) == pays
     op.value = torch.ones(1, requires_grad=True)
-    assert not dense_pays(op, signals)
+    assert not dense_pays(op, signals, terms)
     op.value, op.device = torch.ones(1), torch.device("cpu")
-    assert not dense_pays(op, signals)
+    assert not dense_pays(op, signals, terms)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
@@ -93,7 +117,7 @@ def test_on_a_gpu(layer: Any, options: dict[str, Any], sizes: tuple[int, int]) -
     for device in ("cpu", "cuda"):
         conv, y = conv.to(device), x.to(device).requires_grad_()
         op = conv.operator(graph.edge_index.to(device), graph.num_nodes, graph.edge_weight().to(device))
-        assert dense_pays(op, FEWEST_SIGNALS) == (device == "cuda")
+        assert dense_pays(op, FEWEST_SIGNALS, 5) == (device == "cuda")
         out = conv(y, op)
         found.append([out, *torch.autograd.grad((out * direction.to(device)).sum(), [y, *conv.parameters()])])
     for one, two in zip(*found, strict=True):

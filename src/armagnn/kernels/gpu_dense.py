@@ -23,8 +23,8 @@ MOST_CHANNELS: Final = 64
 ROWS: Final = 32
 """Rows that a program of the backward step takes at a time: with more, its thirds of factors spill out of registers."""
 
-PROGRAMS: Final = 1 << 15
-"""Columns of all programs of the backward step, about: each leaves parts of gradients, to be read and added up."""
+COLUMNS: Final = 1 << 15
+"""Columns of all programs together, about, where each leaves a part of a gradient that is to be read and added up."""
 
 
 @triton.jit
@@ -196,18 +196,18 @@ def late_step(
         return None
     block_c = max(16, triton.next_power_of_2(group))
     blocks = triton.cdiv(rows, ROWS)
-    tiles = triton.cdiv(blocks, max(1, PROGRAMS // block_c // stacks))
+    tiles = triton.cdiv(blocks, max(1, COLUMNS // block_c // stacks))
     chunks = triton.cdiv(blocks, tiles)
     fresh = parts is None
     if parts is None:
         parts = torch.empty(chunks, stacks, group + 1, group, dtype=torch.float32, device=below.device)
     seed, p, step = (down, 0.0, 0) if drop is None else drop
     rates = isinstance(p, Tensor)
+    rate, own = (p.double().contiguous(), stacks // layers) if isinstance(p, Tensor) else (down, stacks)
+    limit, scale = (0, 1.0) if isinstance(p, Tensor) else (threshold(p), 1.0 / (1.0 - p))
     _late_kernel[(chunks, stacks)](
-        down, below, w.contiguous(), down if skip is None else skip, seed.contiguous(),
-        p.double().contiguous() if isinstance(p, Tensor) else down, parts, rows, stacks * group, group,
-        stacks // layers if rates else stacks, tiles, step, 0 if isinstance(p, Tensor) else threshold(p),
-        1.0 if isinstance(p, Tensor) else 1.0 / (1.0 - p),
+        down, below, w.contiguous(), down if skip is None else skip, seed.contiguous(), rate, parts,
+        rows, stacks * group, group, own, tiles, step, limit, scale,
         SLOPE=float(slope), ACT=ACTIVATIONS[act], SKIP=skip is not None, DROP=drop is not None, RATES=rates,
         FRESH=fresh, PURPOSE=DROPOUT, PRECISION=_precision(below), BLOCK_M=ROWS, BLOCK_C=block_c,
         num_warps=4 if block_c <= 32 else 8,
@@ -227,7 +227,7 @@ def outer(x: Tensor, g: Tensor) -> Tensor:
         return reference.outer(x, g)
     block_c = min(64, max(16, triton.next_power_of_2(width)))
     pieces, blocks = trials * triton.cdiv(width, block_c), triton.cdiv(rows, ROWS)
-    tiles = triton.cdiv(blocks, max(1, PROGRAMS // block_c // pieces))
+    tiles = triton.cdiv(blocks, max(1, COLUMNS // block_c // pieces))
     chunks = triton.cdiv(blocks, tiles)
     parts = torch.empty(chunks, trials, fan_in, width, dtype=torch.float32, device=x.device)
     _outer_kernel[(chunks, trials, triton.cdiv(width, block_c))](

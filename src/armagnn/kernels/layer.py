@@ -268,7 +268,7 @@ class _Run:
                 index, below = min(t, w.shape[0]) - 1, self.stacked(states[t - 1])
                 down = self.stacked(down)
                 added = self.stacked(skip_grad) if shared else None  # type: ignore[arg-type]
-                drop = None if seed is None else (seed, s.p, t - 1)
+                drop = None if seed is None or not shared else (seed, s.p, t - 1)
                 part = self.kernels.late_step(
                     down, below, w[index], s.act, s.slope, self.layers, added, drop, parts.get(index)
                 )

@@ -195,4 +195,4 @@ def transform(op: GraphOperator, zoom: Tensor, iterations: int, signals: int = 1
     """
     if not op.unit_diagonal:
         return Jacobi(op, zoom, iterations)
-    return (Dense if dense_pays(op, signals) else Polynomial)(op, zoom, iterations)
+    return (Dense if dense_pays(op, signals, iterations + 2) else Polynomial)(op, zoom, iterations)

@@ -92,7 +92,7 @@ class ChebConv(Conv):
             return scale * propagate(op, y) - y
 
         if isinstance(x, Tensor) and self._filters_first(x):
-            if dense_pays(op, x.shape[1]):
+            if dense_pays(op, x.shape[1], self.order):
                 matrices = dense_terms(op, (self.order, scale), lambda eye: _terms(scaled, eye, self.order))
                 terms = (matrices.flatten(0, 1) @ x.flatten(1)).view(self.order, *x.shape).permute(1, 2, 3, 0)
             else:

@@ -14,23 +14,27 @@ from torch import Tensor
 
 from armagnn.nn.keep import once_per_operator
 from armagnn.operators import GraphOperator
+from armagnn.operators.csr import may_be_kept, normal_mode
 
 MOST_NODES: Final = 1024
 """Nodes of a small graph: a matrix of it has 4 MiB in float32."""
+
+MOST_TERMS: Final = 64
+"""Matrices that are kept of a graph, for one filter."""
 
 FEWEST_SIGNALS: Final = 16
 """Signals for which the matrices of a graph are worth making. Batches of graphs, which change, are one signal."""
 
 
-def dense_pays(op: GraphOperator, signals: int) -> bool:
-    """Return whether so many signals are filtered faster by dense matrices than by the sparse operator.
+def dense_pays(op: GraphOperator, signals: int, terms: int) -> bool:
+    """Return whether so many signals are filtered faster by so many dense matrices than by the sparse operator.
 
     Example:
-        >>> dense_pays(GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]])), 100)  # on a CPU, never
+        >>> dense_pays(GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]])), 100, 25)  # on a CPU, never
         False
     """
-    fits = op.device.type == "cuda" and op.num_nodes <= MOST_NODES and signals >= FEWEST_SIGNALS
-    return fits and dense_can(op)
+    small = op.num_nodes <= MOST_NODES and terms <= MOST_TERMS
+    return op.device.type == "cuda" and small and signals >= FEWEST_SIGNALS and dense_can(op)
 
 
 def dense_can(op: GraphOperator) -> bool:
@@ -48,10 +52,13 @@ def dense_terms(op: GraphOperator, key: Hashable, terms: Callable[[Tensor], list
                 [1., 0.]])
     """
     kept = _matrices(op)
-    if key not in kept:
-        with torch.no_grad():
-            kept[key] = torch.stack(terms(torch.eye(op.num_nodes, dtype=op.dtype, device=op.device)))
-    return kept[key]
+    found = kept.get(key)
+    if found is None:  # made as in no special mode: what the first call was made in must not show in the others
+        with normal_mode(), torch.no_grad(), torch.autocast(op.device.type, enabled=False):
+            found = torch.stack(terms(torch.eye(op.num_nodes, dtype=op.dtype, device=op.device)))
+        if may_be_kept(found):
+            kept[key] = found
+    return found
 
 
 @once_per_operator

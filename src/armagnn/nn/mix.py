@@ -15,7 +15,8 @@ class _Mix(torch.autograd.Function):
     """The products of `mix` for R trials, (R, I, J) times (R, J, M).
 
     The gradient of the coefficients is I x J sums of M products. A batched product gives a trial one block of a GPU for
-    it, however long M is. There the sums of all pieces of the vectors are the batch, and their totals come after.
+    it, however long M is. There the sums of all pieces of the vectors, which are copied first, are the batch, and their
+    totals come after.
     """
 
     @staticmethod
@@ -64,6 +65,11 @@ def mix(coefficients: Tensor, vectors: Tensor) -> Tensor:
         >>> mix(torch.tensor([[2.0, -1.0]]), torch.tensor([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]]))
         tensor([[1., 3., 5.]])
     """
+    device = vectors.device.type
+    if (
+        torch.is_autocast_enabled(device) and vectors.dtype != torch.float64
+    ):  # the backward pass must see the same types
+        coefficients, vectors = (tensor.to(torch.get_autocast_dtype(device)) for tensor in (coefficients, vectors))
     if coefficients.dim() == 2:
         return mix(coefficients.unsqueeze(0), vectors.unsqueeze(0)).squeeze(0)
     return _Mix.apply(coefficients, vectors)  # type: ignore[no-any-return,no-untyped-call]

@@ -20,8 +20,8 @@ class Peer(Conv):
     """A layer of PyG's on the ``adjacency`` operator: bias and activation are ours, the rest theirs (`conv`).
 
     Edges are what the operator stores: weights are not used, and parallel edges count once. PyG takes neither sparse
-    features nor many signals on one graph. So sparse features are made dense here, and only here; signals become the
-    disjoint graphs of a batch.
+    features nor many signals on one graph. So sparse features are made dense here, and only here (not by GIN, which
+    multiplies them first); signals become the disjoint graphs of a batch.
     """
 
     kind = "adjacency"
@@ -172,7 +172,6 @@ class GINConv(Peer):
     ) -> None:
         if hidden is not None:
             check_size("hidden", hidden)
-        self.hidden = hidden
 
         def conv() -> Any:
             width = out_channels if hidden is None else hidden
@@ -186,6 +185,7 @@ class GINConv(Peer):
             return _ProductFirst(mlp, train_eps=True)
 
         super().__init__(conv, in_channels, out_channels, act, dropout, bias)
+        self.hidden = hidden
 
     def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
         return super()._filter(times(x, self.conv.nn[0].weight.t()), op)

@@ -291,6 +291,21 @@ def normal_mode() -> AbstractContextManager[Any]:
     return torch.inference_mode(False)
 
 
+def may_be_kept(tensor: Tensor) -> bool:
+    """Return whether a tensor may outlive the call that made it.
+
+    A learned value belongs to one backward pass; a fake or wrapped tensor must not outlive its mode; and what a CUDA
+    graph records has no values before it is replayed.
+    """
+    return not (
+        torch.compiler.is_compiling()
+        or tensor.requires_grad
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        or (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
+    )
+
+
 def fold(x: Tensor) -> Tensor:
     """Return (N, batch × F), contiguous, from (..., N, F): the layout in which one kernel call serves all."""
     if x.dim() == 2:

@@ -19,7 +19,7 @@ from armagnn.errors import (
     UnknownNameError,
 )
 from armagnn.operators import checks, normalize
-from armagnn.operators.csr import CSR, assemble, normal_mode, register
+from armagnn.operators.csr import CSR, assemble, may_be_kept, normal_mode, register
 from armagnn.operators.extremes import extremal_eigenvalues
 
 Kind = Literal["arma", "gcn", "laplacian", "adjacency"]
@@ -308,12 +308,7 @@ class GraphOperator(CSR):
                 transposed=self._transposed,
                 symmetric=self.symmetric,
             )
-        # a learned value belongs to one backward pass, and a fake or wrapped tensor must not outlive its mode
-        if not torch.compiler.is_compiling() and not (
-            value.requires_grad
-            or torch._C._len_torch_dispatch_stack()
-            or torch._C._functorch.is_functorch_wrapped_tensor(value)
-        ):
+        if may_be_kept(value):
             self._off = off
         return off
 

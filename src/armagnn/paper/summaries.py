@@ -162,13 +162,15 @@ def comparison(
     paired: bool = False,
     protocols: Mapping[str, str] = TITLES,
 ) -> str:
-    """The table of one dataset: the paper's numbers and ours in all protocols; "" if there are no rows of it.
+    """The table of one dataset: the paper's numbers and ours in all protocols; "" if there is no trial of it.
 
-    ARMA's lead is tested as `against` does it, paired by folds or not. `protocols` names the columns.
+    Every method has a row: what was not run shows as an empty cell. ARMA's lead is tested as `against` does it, paired
+    by folds or not. `protocols` names the columns.
     """
-    shown = [method for method in methods if any((dataset, method, way) in cells for way in protocols)]
+    if not any((dataset, method, way) in cells for method in methods for way in protocols):
+        return ""
     rows = []
-    for method in shown:
+    for method in methods:
         paper = published.get(method, {}).get(dataset)
         row = [LABELS[method], "" if paper is None else f"{paper[0]:.{digits}f} ± {paper[1]:.{digits}f}"]
         for way in protocols:
@@ -182,7 +184,7 @@ def comparison(
         row.append("" if tuned is None or paper is None else f"{tuned.mean - paper[0]:+.{digits}f}")
         rows.append(row)
     ways = [column for name in protocols.values() for column in (f"ours, {name}", "ARMA's lead")]
-    return markdown(["", "paper", *ways, "tuned - paper"], rows) if rows else ""
+    return markdown(["", "paper", *ways, "tuned - paper"], rows)
 
 
 def devices_of(dataset: str, cells: Mapping[Cell, Summary]) -> str:

@@ -66,9 +66,8 @@ def mix(coefficients: Tensor, vectors: Tensor) -> Tensor:
         tensor([[1., 3., 5.]])
     """
     device = vectors.device.type
-    if (
-        torch.is_autocast_enabled(device) and vectors.dtype != torch.float64
-    ):  # the backward pass must see the same types
+    if torch.is_autocast_enabled(device) and vectors.dtype != torch.float64:
+        # here, and not inside: the backward pass must see the same types
         coefficients, vectors = (tensor.to(torch.get_autocast_dtype(device)) for tensor in (coefficients, vectors))
     if coefficients.dim() == 2:
         return mix(coefficients.unsqueeze(0), vectors.unsqueeze(0)).squeeze(0)

@@ -229,3 +229,23 @@ def test_a_killed_parent_takes_its_workers_along(path: Path, tmp_path: Path, who
     with Store(path) as store:
         assert execute(all_jobs(), work, store) == TOTAL - before
     assert table(path) == whole
+
+
+def test_workers_that_cannot_be_ended_do_not_keep_the_rest_waiting() -> None:
+    from armagnn.training.engine import _end, _Worker
+
+    asked: list[Any] = []
+
+    class Stuck:
+        exitcode = None
+
+        def join(self, timeout: float | None = None) -> None:
+            assert timeout is not None, "waits for ever"
+            asked.append(timeout)
+
+        def kill(self) -> None:
+            asked.append("killed")
+
+    _end(_Worker(Stuck(), multiprocessing.Pipe()[0]))
+    assert asked[1] == "killed"
+    assert len(asked) == 3

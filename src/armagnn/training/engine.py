@@ -344,7 +344,7 @@ def _end(worker: _Worker) -> None:
     worker.process.join(5)
     if worker.process.exitcode is None:
         worker.process.kill()
-        worker.process.join()
+        worker.process.join(5)  # one that waits for a broken device cannot be ended: what went wrong must be told
 
 
 def _serve(work: Work, pipe: Any) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from armagnn.nn.keep import once_per_operator
 from armagnn.operators import GraphOperator
-from armagnn.operators.csr import may_be_kept, normal_mode
+from armagnn.operators.modes import may_be_kept, normal_mode
 
 MOST_NODES: Final = 1024
 """Nodes of a small graph: a matrix of it has 4 MiB in float32."""

@@ -13,8 +13,8 @@ from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError
 from armagnn.kernels.random import MASK, philox
 from armagnn.kernels.slicing import Blocks, Slicer, Taken
 from armagnn.operators import checks
-from armagnn.operators.csr import normal_mode
 from armagnn.operators.graph import GraphOperator
+from armagnn.operators.modes import normal_mode
 
 SHUFFLE: Final = 200
 """Purpose of the numbers that shuffle the graphs of an epoch; see `armagnn.kernels.random`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, Self
 
 import torch
@@ -14,6 +13,7 @@ from torch.utils import _pytree as pytree
 from armagnn import kernels
 from armagnn.errors import DeviceError, DTypeError, ShapeError
 from armagnn.operators import checks
+from armagnn.operators.modes import normal_mode
 
 Arguments = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None]
 """A matrix as the kernels take it; see `armagnn.kernels.ops`."""
@@ -282,28 +282,6 @@ class CSR:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # immutable: a copied model may share it
-
-
-def normal_mode() -> AbstractContextManager[Any]:
-    """Leave ``torch.inference_mode`` for what is kept: a tensor made there could not serve training later."""
-    if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
-        return nullcontext()
-    return torch.inference_mode(False)
-
-
-def may_be_kept(tensor: Tensor) -> bool:
-    """Return whether a tensor may outlive the call that made it.
-
-    A learned value belongs to one backward pass; a fake or wrapped tensor must not outlive its mode; and what a CUDA
-    graph records has no values before it is replayed.
-    """
-    return not (
-        torch.compiler.is_compiling()
-        or tensor.requires_grad
-        or torch._C._len_torch_dispatch_stack()
-        or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
-        or (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
-    )
 
 
 def fold(x: Tensor) -> Tensor:

@@ -19,8 +19,9 @@ from armagnn.errors import (
     UnknownNameError,
 )
 from armagnn.operators import checks, normalize
-from armagnn.operators.csr import CSR, assemble, may_be_kept, normal_mode, register
+from armagnn.operators.csr import CSR, assemble, register
 from armagnn.operators.extremes import extremal_eigenvalues
+from armagnn.operators.modes import may_be_kept, normal_mode
 
 Kind = Literal["arma", "gcn", "laplacian", "adjacency"]
 KINDS: Final = ("arma", "gcn", "laplacian", "adjacency")

@@ -1,0 +1,31 @@
+"""What is made once and kept must not depend on the mode of torch that it happens to be made in."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def normal_mode() -> AbstractContextManager[Any]:
+    """Leave ``torch.inference_mode`` for what is kept: a tensor made there could not serve training later."""
+    if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
+        return nullcontext()
+    return torch.inference_mode(False)
+
+
+def may_be_kept(tensor: Tensor) -> bool:
+    """Return whether a tensor may outlive the call that made it.
+
+    A learned value belongs to one backward pass; a fake or wrapped tensor must not outlive its mode; and what a CUDA
+    graph records has no values before it is replayed.
+    """
+    return not (
+        torch.compiler.is_compiling()
+        or tensor.requires_grad
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        or (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
+    )

@@ -56,7 +56,7 @@ SIZES = [(1, 1, 0), (1, 1, 1), (5, 9, 20), (40, 30, 200)]
 
 @pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
 @pytest.mark.parametrize(("rows", "cols", "nonzeros"), SIZES)
-@pytest.mark.parametrize("width", [1, 3, 16, 50, 130])
+@pytest.mark.parametrize("width", [1, 3, 16, 50, 600])
 def test_products(dtype: torch.dtype, rows: int, cols: int, nonzeros: int, width: int) -> None:
     from armagnn.kernels import gpu
 
@@ -67,14 +67,14 @@ def test_products(dtype: torch.dtype, rows: int, cols: int, nonzeros: int, width
 
 @pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
 @pytest.mark.parametrize("act", ACTS)
-@pytest.mark.parametrize("p", [0.0, 0.4])
-def test_steps(dtype: torch.dtype, act: str, p: float) -> None:
+@pytest.mark.parametrize(("p", "width"), [(0.0, 37), (0.4, 37), (0.4, 4), (0.4, 36), (0.4, 600)])
+def test_steps(dtype: torch.dtype, act: str, p: float, width: int) -> None:
     from armagnn.kernels import gpu
 
-    rowptr, col, value, x, dense = problem(40, 30, 200, 37, dtype)
-    skip, bias = torch.randn(40, 37).to(dtype).to(DEVICE), torch.randn(37).to(dtype).to(DEVICE)
+    rowptr, col, value, x, dense = problem(40, 30, 200, width, dtype)
+    skip, bias = torch.randn(40, width).to(dtype).to(DEVICE), torch.randn(width).to(dtype).to(DEVICE)
     seed = torch.tensor([2**40 + 5], device=DEVICE) if p else None
-    kept = reference.keep_mask(seed.cpu(), p, 3, (40, 37)) / (1 - p) if seed is not None else 1.0
+    kept = reference.keep_mask(seed.cpu(), p, 3, (40, width)) / (1 - p) if seed is not None else 1.0
     truth = ACTS[act](dense @ x.double().cpu() + skip.double().cpu() * kept + bias.double().cpu())
     calls = [gpu.gcs(rowptr, col, value, x, skip, bias, act, 0.1, seed, p, 3) for _ in range(2)]
     tolerance = dtype if p == 0 or dtype != torch.float64 else torch.float32  # the mask's 2^-32 grid for p

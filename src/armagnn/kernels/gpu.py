@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from armagnn.kernels import gpu_adam, gpu_dense, reference
-from armagnn.kernels.gpu_rules import ACTIVATIONS, activated, keep, limit_of
+from armagnn.kernels.gpu_rules import ACTIVATIONS, activated, keep, keep_fours, limit_of
 from armagnn.kernels.ops import LONG
 from armagnn.kernels.random import DROPOUT, threshold
 
@@ -38,6 +38,9 @@ MEAN = True
 SIGNALS = False
 CACHED = 1 << 23
 """Numbers of x that stay in the second-level cache (50 MB on an H200, shared with everything else)."""
+
+MOST_COLUMNS = 256
+"""Columns that a program takes of a row, at most."""
 
 HUB = LONG
 """A row with more nonzeros than this is cut into segments of this length."""
@@ -89,7 +92,7 @@ def _rows_kernel(
     rowptr, col, value, x, partial, first_segment, skip, bias, seed, out, width, group, stride,
     step, limit, scale, scale_rest,
     STACKS: tl.constexpr, SLOPE: tl.constexpr, HUBS: tl.constexpr, HUB_SIZE: tl.constexpr, SKIP: tl.constexpr,
-    BIAS: tl.constexpr, DROP: tl.constexpr, PURPOSE: tl.constexpr, ACT: tl.constexpr,
+    BIAS: tl.constexpr, DROP: tl.constexpr, FOURS: tl.constexpr, PURPOSE: tl.constexpr, ACT: tl.constexpr,
     BLOCK_E: tl.constexpr, BLOCK_C: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     # A row is width = signals * STACKS * group numbers, and the output the mean of its STACKS: signals * group numbers.
@@ -97,7 +100,8 @@ def _rows_kernel(
     row = tl.program_id(0).to(tl.int64)
     tiles = tl.cdiv(group, BLOCK_C)
     signal = tl.program_id(1) // tiles
-    lanes = tl.program_id(1) % tiles * BLOCK_C + tl.arange(0, BLOCK_C)
+    first_lane = tl.program_id(1) % tiles * BLOCK_C
+    lanes = first_lane + tl.arange(0, BLOCK_C)
     inside = lanes < group
     start, end = tl.load(rowptr + row), tl.load(rowptr + row + 1)
     value += signal.to(tl.int64) * stride
@@ -119,7 +123,12 @@ def _rows_kernel(
             added = tl.load(skip + index, mask=inside, other=0.0).to(ACC)
             if DROP:
                 factor = scale.to(ACC) + scale_rest.to(ACC)
-                added = tl.where(keep(index, tl.load(seed), step, limit, PURPOSE), added * factor, 0.0)
+                if FOURS:
+                    block = (row * width + (signal * STACKS + stack) * group + first_lane) // 4
+                    kept = keep_fours(block + tl.arange(0, BLOCK_C // 4), tl.load(seed), step, limit, PURPOSE)
+                else:
+                    kept = keep(index, tl.load(seed), step, limit, PURPOSE)
+                added = tl.where(kept, added * factor, 0.0)
             total += added
         if BIAS:
             total += tl.load(bias + columns, mask=inside, other=0.0).to(ACC)
@@ -153,7 +162,8 @@ def _dropout_kernel(
     inside = index < count
     number = tl.load(x + index, mask=inside, other=0.0).to(ACC)
     factor = scale.to(ACC) + scale_rest.to(ACC)
-    kept = tl.where(keep(index, tl.load(seed), step, limit, PURPOSE), number * factor, 0.0)
+    block = tl.program_id(0).to(tl.int64) * (BLOCK // 4) + tl.arange(0, BLOCK // 4)
+    kept = tl.where(keep_fours(block, tl.load(seed), step, limit, PURPOSE), number * factor, 0.0)
     tl.store(out + index, kept.to(out.dtype.element_ty), mask=inside)
 
 
@@ -168,7 +178,8 @@ def _trial_dropout_kernel(
     place = (index // columns * trials + trial) * columns + index % columns
     number = tl.load(x + place, mask=inside, other=0.0).to(ACC)
     p = tl.load(rate + trial)
-    kept = keep(index, tl.load(seed + trial), step, limit_of(p), PURPOSE)
+    block = tl.program_id(0).to(tl.int64) * (BLOCK // 4) + tl.arange(0, BLOCK // 4)
+    kept = keep_fours(block, tl.load(seed + trial), step, limit_of(p), PURPOSE)
     kept = tl.where(kept, number * (1.0 / (1.0 - p)).to(ACC), 0.0)
     tl.store(out + place, kept.to(out.dtype.element_ty), mask=inside)
 
@@ -210,10 +221,13 @@ def keep_rows_whole(rowptr: Tensor) -> None:
     _plans[rowptr] = None
 
 
-def _tile(width: int) -> tuple[int, int]:
-    """Return (BLOCK_E, BLOCK_C): one warp, 16-byte loads, about four of them in flight per thread."""
-    block_c = max(4, min(64, triton.next_power_of_2(width)))
-    return max(8, min(64, 512 // block_c)), block_c
+def _tile(width: int) -> tuple[int, int, int]:
+    """Return (BLOCK_E, BLOCK_C, warps): 16-byte loads, about four of them in flight per thread.
+
+    Few programs with much to do each are faster than many: what limits short rows is how soon the next one starts.
+    """
+    block_c = max(4, min(MOST_COLUMNS, triton.next_power_of_2(width)))
+    return max(4, min(64, 512 // block_c)), block_c, max(1, block_c // 128)
 
 
 def _scale(p: float) -> tuple[float, float]:
@@ -243,7 +257,7 @@ def gcs(
     x = x.contiguous()
     skip = None if skip is None else skip.contiguous()
     dtype, acc = _accumulator(x.dtype)
-    block_e, block_c = _tile(group)
+    block_e, block_c, warps = _tile(group)
     columns = width // group * triton.cdiv(group, block_c)
     hubs = _hubs(rowptr)
     partial = out
@@ -251,15 +265,15 @@ def gcs(
         partial = torch.empty(hubs.starts.shape[0], width, dtype=dtype, device=x.device)
         _segments_kernel[(hubs.starts.shape[0], columns)](
             value, col, x, partial, hubs.starts, hubs.ends, width, group, stride,
-            BLOCK_E=block_e, BLOCK_C=block_c, ACC=acc, num_warps=1,
+            BLOCK_E=block_e, BLOCK_C=block_c, ACC=acc, num_warps=warps,
         )  # fmt: skip
     _rows_kernel[(rows, columns // stacks)](
         rowptr, col, value, x, partial, rowptr if hubs is None else hubs.first,
         out if skip is None else skip, out if bias is None else bias, rowptr if seed is None else seed, out,
         width, group, stride, step, threshold(p), *_scale(p), STACKS=stacks, SLOPE=float(slope),
         HUBS=hubs is not None, HUB_SIZE=HUB, SKIP=skip is not None, BIAS=bias is not None,
-        DROP=seed is not None and skip is not None, PURPOSE=DROPOUT, ACT=ACTIVATIONS[act],
-        BLOCK_E=block_e, BLOCK_C=block_c, ACC=acc, num_warps=1,
+        DROP=seed is not None and skip is not None, FOURS=block_c > 4 and group % 4 == 0, PURPOSE=DROPOUT,
+        ACT=ACTIVATIONS[act], BLOCK_E=block_e, BLOCK_C=block_c, ACC=acc, num_warps=warps,
     )  # fmt: skip
     return out
 

@@ -14,14 +14,17 @@ import triton.language as tl
 from torch import Tensor
 
 from armagnn.kernels import reference
-from armagnn.kernels.gpu_rules import ACTIVATIONS, activated, keep, limit_of, through
+from armagnn.kernels.gpu_rules import ACTIVATIONS, activated, keep, keep_fours, limit_of, through
 from armagnn.kernels.random import DROPOUT, threshold
 
 MOST_CHANNELS: Final = 64
 """The widest X and W whose products are kept in registers."""
 
-ROWS: Final = 32
-"""Rows that a program of the backward step takes at a time: with more, its thirds of factors spill out of registers."""
+ROWS: Final = 16
+"""Rows that a program of the backward step takes at a time: with more, fewer programs find room in the registers."""
+
+OUTER_ROWS: Final = 32
+"""The same where there is only the one product."""
 
 COLUMNS: Final = 1 << 15
 """Columns of all programs together, about, where each leaves a part of a gradient that is to be read and added up."""
@@ -30,9 +33,9 @@ COLUMNS: Final = 1 << 15
 @triton.jit
 def _early_kernel(
     x, propagated, v, w0, bias, w, seed, skip, state, after, rows, fan_in, width, group, step, limit, scale,
-    SLOPE: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr, ACT: tl.constexpr, PURPOSE: tl.constexpr,
-    KEEP_SKIP: tl.constexpr, KEEP_STATE: tl.constexpr, NEXT: tl.constexpr, PRECISION: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_I: tl.constexpr, BLOCK_C: tl.constexpr,
+    SLOPE: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr, FOURS: tl.constexpr, ACT: tl.constexpr,
+    PURPOSE: tl.constexpr, KEEP_SKIP: tl.constexpr, KEEP_STATE: tl.constexpr, NEXT: tl.constexpr,
+    PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_I: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     r = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
     i, c = tl.arange(0, BLOCK_I), tl.arange(0, BLOCK_C)
@@ -56,7 +59,12 @@ def _early_kernel(
     if KEEP_SKIP:
         tl.store(skip + index, total.to(kind), mask=index_in)
     if DROP:
-        total = tl.where(keep(index, tl.load(seed), step, limit, PURPOSE), total * scale, 0.0)
+        if FOURS:
+            block = (r * width + tl.program_id(1) * group)[:, None] // 4 + tl.arange(0, BLOCK_C // 4)[None, :]
+            kept = keep_fours(block, tl.load(seed), step, limit, PURPOSE)
+        else:
+            kept = keep(index, tl.load(seed), step, limit, PURPOSE)
+        total = tl.where(kept, total * scale, 0.0)
         if BIAS:
             total += shift
     total = tl.dot(
@@ -76,8 +84,9 @@ def _early_kernel(
 @triton.jit
 def _late_kernel(
     down, below, w, skip, seed, rate, partial, rows, width, group, stacks, tiles, step, limit, scale,
-    SLOPE: tl.constexpr, ACT: tl.constexpr, SKIP: tl.constexpr, DROP: tl.constexpr, RATES: tl.constexpr,
-    FRESH: tl.constexpr, PURPOSE: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_C: tl.constexpr,
+    SLOPE: tl.constexpr, ACT: tl.constexpr, SKIP: tl.constexpr, DROP: tl.constexpr, FOURS: tl.constexpr,
+    RATES: tl.constexpr, FRESH: tl.constexpr, PURPOSE: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     stack = tl.program_id(1)
     m, c = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_C)
@@ -107,8 +116,12 @@ def _late_kernel(
         column += tl.sum(up, axis=0)
         if SKIP:
             if DROP:  # an entry has the index that it has in its own layer
-                own = r[:, None] * (stacks * group) + stack % stacks * group + c[None, :]
-                up = tl.where(keep(own, key, step, limit, PURPOSE), up * scale, 0.0)
+                own = (r * (stacks * group) + stack % stacks * group)[:, None]
+                if FOURS:
+                    kept = keep_fours(own // 4 + tl.arange(0, BLOCK_C // 4)[None, :], key, step, limit, PURPOSE)
+                else:
+                    kept = keep(own + c[None, :], key, step, limit, PURPOSE)
+                up = tl.where(kept, up * scale, 0.0)
             total = tl.load(skip + index, mask=inside, other=0.0).to(tl.float32) + up
             tl.store(skip + index, total.to(kind), mask=inside)
     place = (tl.program_id(0).to(tl.int64) * tl.num_programs(1) + stack) * (group + 1) * group
@@ -167,8 +180,8 @@ def early_step(
         x if w is None else w.contiguous(), x if seed is None else seed,
         *(x if tensor is None else tensor for tensor in new),
         rows, fan_in, width, group, 0, threshold(p), 1.0 / (1.0 - p),
-        SLOPE=float(slope), BIAS=bias is not None, DROP=seed is not None, ACT=ACTIVATIONS[act], PURPOSE=DROPOUT,
-        KEEP_SKIP=keep_skip, KEEP_STATE=keep_state, NEXT=w is not None,
+        SLOPE=float(slope), BIAS=bias is not None, DROP=seed is not None, FOURS=group % 4 == 0, ACT=ACTIVATIONS[act],
+        PURPOSE=DROPOUT, KEEP_SKIP=keep_skip, KEEP_STATE=keep_state, NEXT=w is not None,
         PRECISION=_precision(x),
         BLOCK_M=block_m, BLOCK_I=max(16, triton.next_power_of_2(fan_in)),
         BLOCK_C=max(16, triton.next_power_of_2(group)), num_warps=4,
@@ -208,9 +221,9 @@ def late_step(
     _late_kernel[(chunks, stacks)](
         down, below, w.contiguous(), down if skip is None else skip, seed.contiguous(), rate, parts,
         rows, stacks * group, group, own, tiles, step, limit, scale,
-        SLOPE=float(slope), ACT=ACTIVATIONS[act], SKIP=skip is not None, DROP=drop is not None, RATES=rates,
-        FRESH=fresh, PURPOSE=DROPOUT, PRECISION=_precision(below), BLOCK_M=ROWS, BLOCK_C=block_c,
-        num_warps=4 if block_c <= 32 else 8,
+        SLOPE=float(slope), ACT=ACTIVATIONS[act], SKIP=skip is not None, DROP=drop is not None,
+        FOURS=group % 4 == 0, RATES=rates, FRESH=fresh, PURPOSE=DROPOUT, PRECISION=_precision(below), BLOCK_M=ROWS,
+        BLOCK_C=block_c, num_warps=4,
     )  # fmt: skip
     return parts
 
@@ -226,12 +239,12 @@ def outer(x: Tensor, g: Tensor) -> Tensor:
     if not _fits(x, fan_in) or not x.is_contiguous() or not g.is_contiguous():
         return reference.outer(x, g)
     block_c = min(64, max(16, triton.next_power_of_2(width)))
-    pieces, blocks = trials * triton.cdiv(width, block_c), triton.cdiv(rows, ROWS)
+    pieces, blocks = trials * triton.cdiv(width, block_c), triton.cdiv(rows, OUTER_ROWS)
     tiles = triton.cdiv(blocks, max(1, COLUMNS // block_c // pieces))
     chunks = triton.cdiv(blocks, tiles)
     parts = torch.empty(chunks, trials, fan_in, width, dtype=torch.float32, device=x.device)
     _outer_kernel[(chunks, trials, triton.cdiv(width, block_c))](
-        x, g, parts, rows, trials, fan_in, width, tiles, PRECISION=_precision(x), BLOCK_M=ROWS,
+        x, g, parts, rows, trials, fan_in, width, tiles, PRECISION=_precision(x), BLOCK_M=OUTER_ROWS,
         BLOCK_I=max(16, triton.next_power_of_2(fan_in)), BLOCK_C=block_c, num_warps=4,
     )  # fmt: skip
     return parts.sum(0).to(x.dtype)

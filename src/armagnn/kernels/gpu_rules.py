@@ -24,6 +24,18 @@ def keep(index, seed, step, limit, PURPOSE: tl.constexpr):
 
 
 @triton.jit
+def keep_fours(block, seed, step, limit, PURPOSE: tl.constexpr):
+    """Return what `keep` does for the indices 4 block, ..., 4 block + 3, side by side along the last axis.
+
+    A draw has four words. Here each is used; by `keep`, which may be asked for any index, one of them.
+    """
+    lo, hi = (block & 0xFFFFFFFF).to(tl.uint32), (block >> 32).to(tl.uint32)
+    zero = lo * 0
+    w0, w1, w2, w3 = tl.philox(seed, lo, hi, zero + step, zero + PURPOSE)
+    return tl.interleave(tl.interleave(w0, w2), tl.interleave(w1, w3)).to(tl.int64) >= limit
+
+
+@triton.jit
 def limit_of(p):
     """Return the limit of a drop rate in float64, for `keep`: what `armagnn.kernels.random.thresholds` returns."""
     # to the nearest integer, the even one of two: what follows the point does not fit behind 2^52

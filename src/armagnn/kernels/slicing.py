@@ -106,7 +106,9 @@ class Slicer:
         work can be recorded and done again with other ids. What is left of both makes up the last block, whose stored
         zeros are shared out evenly among its rows (there must be one, if there are any).
         """
-        return self._marked(_take_padded(self.blocks, self._padded, ids, rows, nonzeros, index))
+        given = self.blocks, self._padded, ids, rows, nonzeros, index
+        at_once = getattr(backend(ids.device), "take_padded", None)
+        return self._marked((at_once and at_once(*given)) or _take_padded(*given))
 
     def _marked(self, taken: Taken) -> Taken:
         if self._short:  # looking for long rows in every batch would wait for the device

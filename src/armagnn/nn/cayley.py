@@ -10,9 +10,11 @@ from torch import Tensor
 from torch.nn.parameter import Parameter
 
 from armagnn.errors import ParameterError
-from armagnn.nn.cayley_transform import Transform, transform
+from armagnn.nn.cayley_transform import Jacobi, responses
 from armagnn.nn.checks import check_size
 from armagnn.nn.conv import Conv, times
+from armagnn.nn.polynomial import coefficients, mixed, polynomial
+from armagnn.nn.spectral_form import spectral, spectral_pays, spectrum
 from armagnn.operators import CSR, GraphOperator
 
 
@@ -112,18 +114,41 @@ class CayleyConv(Conv):
 
     def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
         assert op is not None
-        cayley = transform(op, self.zoom, self.jacobi, x.shape[1] if isinstance(x, Tensor) else 1)
+        if not is_polynomial(op):
+            return self._iterated(x, Jacobi(op, self.zoom, self.jacobi))
+        if isinstance(x, Tensor) and spectral_pays(op, x.shape[1], self.degree, (self.in_channels, self.out_channels)):
+            return spectral(op, x, self.weight, self._responses(spectrum(op).frequencies - 1.0))
+        return polynomial(op, 1.0, x, self.chebyshev_weights(), self._filters_first(x))
+
+    @property
+    def degree(self) -> int:
+        """K (T + 1), the degree of the layer as a polynomial of L."""
+        return self.order * (self.jacobi + 1)
+
+    def _responses(self, e: Tensor) -> Tensor:
+        return responses(self.zoom, self.jacobi, self.order, e)
+
+    def chebyshev_weights(self) -> Tensor:
+        r"""Return :math:`W_0, \dots, W_D`, shape (D + 1, F_in, F_out), with which the layer is
+        :math:`\sum_n T_n(L - I) X W_n`."""
+        return mixed(coefficients(self._responses, self.degree, self.zoom.device), self.weight)
+
+    def _iterated(self, x: Tensor | CSR, transform: Jacobi) -> Tensor:
+        """Return the filter, power by power."""
         if isinstance(x, Tensor) and self._filters_first(x):
+            powers = [torch.stack([x, torch.zeros_like(x)], 1)]
+            for _ in range(self.order):
+                powers.append(transform(powers[-1]))
             # 2 Re(C Y) = 2 Re C Re Y - 2 Im C Im Y; the factors 2 and -2 go to the weights, which are small
             factors = 2.0 - 4.0 * torch.arange(2, dtype=self.weight.dtype, device=self.weight.device).unsqueeze(1)
             rest = (self.weight[:, 1:].reshape(-1, self.order, 2, self.out_channels) * factors).flatten(1, 2)
             weight = torch.cat([self.weight[:, :1], rest], 1)
-            terms = torch.stack([x, *cayley.parts(x, self.order)], -1)
+            terms = torch.stack([x, *(part for power in powers[1:] for part in power.unbind(1))], -1)
             return times(terms.flatten(2), weight.flatten(0, 1))
         products = times(x, self.weight.flatten(1))
         first, rest = products[..., : self.out_channels], products[..., self.out_channels :]
         pairs = rest.reshape(*rest.shape[:2], self.order, 2, self.out_channels).movedim(3, 1)
-        return first + 2 * horner(cayley, pairs.unbind(3))
+        return first + 2 * horner(transform, pairs.unbind(3))
 
     def _settings(self) -> dict[str, Any]:
         settings: dict[str, Any] = {"order": self.order, "jacobi": self.jacobi}
@@ -131,9 +156,18 @@ class CayleyConv(Conv):
         return settings | ({} if isinstance(self.zoom, Parameter) else {"train_zoom": False})
 
 
-def horner(cayley: Transform, products: Sequence[Tensor]) -> Tensor:
+def is_polynomial(op: GraphOperator) -> bool:
+    """Return whether the layer is evaluated as a sum of Chebyshev polynomials of L - I.
+
+    It is one wherever the diagonal of L is one. But where L is not symmetric its frequencies may be complex, where
+    Chebyshev polynomials of a high degree are huge and cancel, while Jacobi's iterations stay small.
+    """
+    return op.unit_diagonal and op.symmetric
+
+
+def horner(transform: Jacobi, products: Sequence[Tensor]) -> Tensor:
     """Return the real part of the sum of C^j X C_j, j >= 1, from the complex X C_j, each (N, 2, batch, F)."""
     *lower, state = products
     for product in reversed(lower):
-        state = product + cayley(state)
-    return cayley.real_part(state)
+        state = product + transform(state)
+    return transform(state)[:, 0]

@@ -88,7 +88,9 @@ class ChebConv(Conv):
     def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
         assert op is not None
         scale = self.scale(op)
-        if isinstance(x, Tensor) and spectral_pays(op, x.shape[1], self.order - 1, (self.in_channels, self.out_channels)):
+        if isinstance(x, Tensor) and spectral_pays(
+            op, x.shape[1], self.order - 1, (self.in_channels, self.out_channels)
+        ):
             table = chebyshev(scale * spectrum(op).frequencies - 1.0, self.order - 1)
             return spectral(op, x, self.weight, table)
         return polynomial(op, scale, x, self.weight.transpose(0, 1), self._filters_first(x))

@@ -86,6 +86,11 @@ def test_mixed_weights() -> None:
 # -------------------------------------------------------------------------------------------------------------- sums
 
 
+def chebyshev_sum(op: GraphOperator, scale: float, x: Any, weights: Tensor, filters_first: bool) -> Tensor:
+    """The sum of T_n X W_n from the W_n, shape (D + 1, F_in, F_out)."""
+    return polynomial(op, scale, x, weights.transpose(0, 1), None, filters_first)
+
+
 def dense_sum(laplacian: Tensor, scale: float, x: Tensor, weights: Tensor) -> Tensor:
     eye = torch.eye(len(laplacian), dtype=torch.float64)
     e = scale * laplacian - eye
@@ -108,15 +113,33 @@ def test_sums_are_those_of_dense_matrices(
     laplacian = torch.from_numpy(oracles.operator(graph.dense(), "laplacian"))
     x, weights = numbers(graph.num_nodes, 2, width).requires_grad_(), numbers(degree + 1, width, 3, seed=1)
     weights.requires_grad_()
-    found, truth = polynomial(op, scale, x, weights, filters_first), dense_sum(laplacian, scale, x, weights)
+    found, truth = chebyshev_sum(op, scale, x, weights, filters_first), dense_sum(laplacian, scale, x, weights)
     assert_near(found, truth)
     direction = numbers(*found.shape, seed=2)
     grads = [torch.autograd.grad((out * direction).sum(), [x, weights]) for out in (found, truth)]
     for one, two in zip(*grads, strict=True):
         assert_near(one, two)
     if not filters_first:
-        sparse = polynomial(op, scale, CSR.from_dense(x.detach()[:, 0]), weights, False)
+        sparse = chebyshev_sum(op, scale, CSR.from_dense(x.detach()[:, 0]), weights, False)
         assert_near(sparse[:, 0], truth[:, 0])
+
+
+@pytest.mark.parametrize("filters_first", [True, False])
+def test_polynomials_in_other_terms_than_chebyshevs(filters_first: bool) -> None:
+    graph = random_graph(6, 12).both_ways()
+    op = GraphOperator.from_edge_index(graph.edge_index, 6, graph.edge_weight(), "laplacian")
+    x, weight, table = numbers(6, 2, 3), numbers(3, 2, 4, seed=1), numbers(5, 2, seed=2)
+    inputs = [tensor.requires_grad_() for tensor in (x, weight, table)]
+    found = polynomial(op, 0.9, x, weight, table, filters_first)
+    truth = chebyshev_sum(op, 0.9, x, torch.einsum("nc,fcg->nfg", table, weight), filters_first)
+    assert_near(found, truth)
+    direction = numbers(*found.shape, seed=3)
+    for one, two in zip(
+        torch.autograd.grad((found * direction).sum(), inputs),
+        torch.autograd.grad((truth * direction).sum(), inputs),
+        strict=True,
+    ):
+        assert_near(one, two)
 
 
 @pytest.mark.parametrize("loops", [True, False])
@@ -133,8 +156,8 @@ def test_gradients_of_edge_weights_also_after_a_call_without_gradients(
     def run(edge_weight: Tensor) -> Tensor:
         op = GraphOperator.from_edge_index(graph.edge_index, 5, edge_weight, "laplacian")
         with torch.no_grad():
-            polynomial(op, 0.9, x, weights, filters_first)
-        return polynomial(op, 0.9, x, weights, filters_first)
+            chebyshev_sum(op, 0.9, x, weights, filters_first)
+        return chebyshev_sum(op, 0.9, x, weights, filters_first)
 
     assert torch.autograd.gradcheck(run, (edge_weight,))
     assert torch.autograd.gradgradcheck(run, (edge_weight,))
@@ -151,8 +174,8 @@ def test_operators_of_many_trials(filters_first: bool) -> None:
     ]
     x, weights = numbers(6, 2, 2), numbers(4, 2, 3, seed=1)
     values = torch.stack([op.value * (s + 1) for s, op in enumerate(ops)])
-    one = torch.vmap(lambda v: polynomial(ops[0].with_value(v), 0.9, x, weights, filters_first))(values)
-    two = torch.stack([polynomial(ops[0].with_value(v), 0.9, x, weights, filters_first) for v in values])
+    one = torch.vmap(lambda v: chebyshev_sum(ops[0].with_value(v), 0.9, x, weights, filters_first))(values)
+    two = torch.stack([chebyshev_sum(ops[0].with_value(v), 0.9, x, weights, filters_first) for v in values])
     assert_near(one, two, 1e-12)
 
 
@@ -180,7 +203,7 @@ def test_every_term_is_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     original = kernels.gcs
     monkeypatch.setattr(kernels, "gcs", lambda *args: calls.append(1) or original(*args))
     for filters_first in (True, False):
-        polynomial(op, 1.0, numbers(6, 2, 2), numbers(8, 2, 3), filters_first)
+        chebyshev_sum(op, 1.0, numbers(6, 2, 2), numbers(8, 2, 3), filters_first)
         assert len(calls) == 7
         calls.clear()
 
@@ -194,4 +217,4 @@ def test_a_degree_of_a_thousand_is_exact_to_rounding() -> None:
     x = numbers(20, 1, 1)
     truth = torch.from_numpy((vectors * response) @ vectors.T) @ x.flatten()
     for filters_first in (True, False):
-        assert_near(polynomial(op, 1.0, x, weights, filters_first).flatten(), truth, 1e-9)
+        assert_near(chebyshev_sum(op, 1.0, x, weights, filters_first).flatten(), truth, 1e-9)

@@ -13,7 +13,7 @@ from armagnn.errors import ParameterError
 from armagnn.nn.cayley_transform import Jacobi, responses
 from armagnn.nn.checks import check_size
 from armagnn.nn.conv import Conv, times
-from armagnn.nn.polynomial import coefficients, mixed, polynomial
+from armagnn.nn.polynomial import coefficients, polynomial
 from armagnn.nn.spectral_form import spectral, spectral_pays, spectrum
 from armagnn.operators import CSR, GraphOperator
 
@@ -41,15 +41,25 @@ class CayleyConv(Conv):
     self-loops the error falls at least as fast as :math:`(|h| / \sqrt{h^2 + 1})^T`, slowly for a large zoom.
 
     Without self-loops L has ones on its diagonal, D is the number h + i, and the iterations are a polynomial in the
-    real L - I: with :math:`u = (h - i)/(h + i)` and :math:`a = -h/(h + i)`,
+    real E = L - I: with :math:`u = (h - i)/(h + i)` and :math:`a = -h/(h + i)`,
 
     .. math::
-        \tilde{\mathcal C} = uI + (u - 1) \sum_{t=1}^T a^t (L - I)^t - a^{T+1} (L - I)^{T+1}.
+        \tilde{\mathcal C} = p(E) = uI + (u - 1) \sum_{t=1}^T a^t E^t - a^{T+1} E^{T+1}.
 
-    It is computed as such, power by power: 2 (T + 1) real products for each but one of the K transforms, T + 1 for the
-    first (of X) or the last (of which the real part is wanted). On a GPU many signals on a small graph meet one dense
-    matrix instead. With self-loops, or with new values in the operator, the iterations run as they stand, which costs
-    more.
+    The layer is then a real polynomial of degree D = K (T + 1), and is evaluated as one: as a sum of Chebyshev
+    polynomials,
+
+    .. math::
+        \bar X = \sigma\left( \sum_{n=0}^{D} T_n(E) X W_n + b \right), \qquad
+        2 \mathrm{Re}\, p^j = \sum_n A_{n,2j-1} T_n, \quad -2 \mathrm{Im}\, p^j = \sum_n A_{n,2j} T_n, \quad
+        W_n = \sum_c A_{nc} W_c,
+
+    W_c being the 1 + 2 K real weights. That is D products with the real E, none of which depends on h or on the weights
+    where F_in <= F_out (see `ChebConv`), for all powers together; or, for many signals on a small graph, two products
+    with the eigenvectors of L.
+
+    With self-loops, with directed edges (whose complex frequencies lie where Chebyshev polynomials are large) or with
+    new values in the operator, the iterations run as they stand, which costs more.
 
     Args:
         in_channels: F_in, features of a node.
@@ -118,7 +128,7 @@ class CayleyConv(Conv):
             return self._iterated(x, Jacobi(op, self.zoom, self.jacobi))
         if isinstance(x, Tensor) and spectral_pays(op, x.shape[1], self.degree, (self.in_channels, self.out_channels)):
             return spectral(op, x, self.weight, self._responses(spectrum(op).frequencies - 1.0))
-        return polynomial(op, 1.0, x, self.chebyshev_weights(), self._filters_first(x))
+        return polynomial(op, 1.0, x, self.weight, self.coefficients(), self._filters_first(x))
 
     @property
     def degree(self) -> int:
@@ -128,10 +138,9 @@ class CayleyConv(Conv):
     def _responses(self, e: Tensor) -> Tensor:
         return responses(self.zoom, self.jacobi, self.order, e)
 
-    def chebyshev_weights(self) -> Tensor:
-        r"""Return :math:`W_0, \dots, W_D`, shape (D + 1, F_in, F_out), with which the layer is
-        :math:`\sum_n T_n(L - I) X W_n`."""
-        return mixed(coefficients(self._responses, self.degree, self.zoom.device), self.weight)
+    def coefficients(self) -> Tensor:
+        """Return the coefficients, shape (D + 1, 1 + 2 K), of the responses in Chebyshev polynomials of L - I."""
+        return coefficients(self._responses, self.degree, self.zoom.device)
 
     def _iterated(self, x: Tensor | CSR, transform: Jacobi) -> Tensor:
         """Return the filter, power by power."""

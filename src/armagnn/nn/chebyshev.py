@@ -33,9 +33,10 @@ class ChebConv(Conv):
     The paper's derivation of GCN ("K = 1") counts the degree instead; what it starts from is ``order=2`` here.
 
     The sum is evaluated by the three-term recursion on X or, where X W is the narrower or X is sparse, by Clenshaw's,
-    the same backwards on the X W_k. Both are stable for any order while the spectrum of the scaled Laplacian stays
-    within [-1, 1], that is, while ``lambda_max`` is not below the true one. Many signals on a small graph are filtered
-    on a GPU by the dense matrices T_k, which the first recursion makes once.
+    the same backwards on the X W_k: K - 1 products with the operator. Both are stable for any order while the spectrum
+    of the scaled Laplacian stays within [-1, 1], that is, while ``lambda_max`` is not below the true one. Many signals
+    on a small graph are filtered in its frequencies: :math:`T_k(\tilde L) = U\, T_k(\tilde\Lambda)\, U^\top`, with
+    eigenvectors U that are found once.
 
     Args:
         in_channels: F_in, features of a node.
@@ -93,7 +94,7 @@ class ChebConv(Conv):
         ):
             table = chebyshev(scale * spectrum(op).frequencies - 1.0, self.order - 1)
             return spectral(op, x, self.weight, table)
-        return polynomial(op, scale, x, self.weight.transpose(0, 1), self._filters_first(x))
+        return polynomial(op, scale, x, self.weight, None, self._filters_first(x))
 
     def scale(self, op: GraphOperator) -> float:
         """Return 2 / λmax."""

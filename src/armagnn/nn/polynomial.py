@@ -1,8 +1,8 @@
-r"""Sums of Chebyshev polynomials of a graph, :math:`\sum_{n=0}^D T_n(E) X W_n` with :math:`E = sL - I`.
+r"""Polynomials of a graph as sums of Chebyshev's, :math:`\sum_{n=0}^D T_n(E) Y_n` with :math:`E = sL - I`.
 
-Every polynomial filter of degree D is such a sum: its responses are combinations of :math:`T_0, \dots, T_D`, so a table
-of coefficients (`coefficients`) turns its weights into the :math:`W_n` (`mixed`). While the spectrum of E lies within
-[-1, 1] nothing is lost that way: no :math:`T_n` exceeds 1 there, whatever the degree.
+Every polynomial of degree D is a combination of :math:`T_0, \dots, T_D`. `coefficients` finds it; a layer's weights, or
+its products with them, are combined accordingly. While the spectrum of E lies within [-1, 1] nothing is lost that way,
+whatever the degree: no :math:`T_n` exceeds 1 there.
 
 The recursion is that of :math:`U_n = \pm T_n` with the signs +, +, -, -, +, +, ...:
 
@@ -143,10 +143,10 @@ def _kept(op: GraphOperator) -> dict[float, Scaled]:
 # ------------------------------------------------------------------------------------------------------------- the sum
 
 
-def signed(weights: Tensor) -> Tensor:
-    r"""Return the weights of the :math:`U_n` from those of the :math:`T_n`, shape (D + 1, F_in, F_out)."""
-    n = torch.arange(weights.shape[0], device=weights.device)
-    return weights * (1 - n // 2 % 2 * 2).to(weights.dtype)[:, None, None]
+def signed(table: Tensor) -> Tensor:
+    r"""Return the coefficients or weights of the :math:`U_n` from those of the :math:`T_n`, which are the rows."""
+    n = torch.arange(table.shape[0], device=table.device)
+    return table * (1 - n // 2 % 2 * 2).to(table.dtype).view(-1, *[1] * (table.dim() - 1))
 
 
 def _factor(n: int) -> float:
@@ -174,36 +174,58 @@ def clenshaw(e: Scaled, degree: int, add: Callable[[int, Tensor | None], Tensor]
     return state
 
 
-def polynomial(op: GraphOperator, scale: float, x: Tensor | CSR, weights: Tensor, filters_first: bool) -> Tensor:
-    r"""Return :math:`\sum_n T_n(sL - I) X W_n`, shape (N, batch, F_out).
+def polynomial(
+    op: GraphOperator, scale: float, x: Tensor | CSR, weight: Tensor, table: Tensor | None, filters_first: bool
+) -> Tensor:
+    r"""Return :math:`\sum_c r_c(E) X W_c`, shape (N, batch, F_out), with :math:`E = sL - I`.
 
     Args:
         op: L.
         scale: s.
         x: (N, batch, F_in) dense, or (N, F_in) sparse.
-        weights: the W_n, shape (D + 1, F_in, F_out).
-        filters_first: filter X, which is dense, by each polynomial and multiply by the weights; or the other way round.
+        weight: the W_c, shape (F_in, C, F_out).
+        table: the coefficients of :math:`r_c = \sum_n A_{nc} T_n`, shape (D + 1, C), as of `coefficients`; None where
+            the polynomials are :math:`T_0, \dots, T_{C-1}` themselves.
+        filters_first: filter X, which is dense, by each T_n and multiply by the weights; or the other way round.
 
     Example:
         >>> pair = GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]), kind="laplacian")
-        >>> x, weights = torch.tensor([[[1.0]], [[3.0]]]), torch.ones(3, 1, 1)
-        >>> [polynomial(pair, 1.0, x, weights, first).flatten() for first in (True, False)]  # I + E + I, E exchanges
-        [tensor([-1.,  5.]), tensor([-1.,  5.])]
+        >>> x, weight = torch.tensor([[[1.0]], [[3.0]]]), torch.ones(1, 2, 1)
+        >>> [polynomial(pair, 1.0, x, weight, None, first).flatten() for first in (True, False)]  # X + EX, E exchanges
+        [tensor([4., 4.]), tensor([4., 4.])]
     """
-    e, weights = scaled(op, scale), signed(weights)
-    count, fin, fout = weights.shape
-    # under autocast the products with weights are narrow, the recursion is not: its rounding would add up
+    e = scaled(op, scale)
     if filters_first:
         assert isinstance(x, Tensor)
-        found = terms(e, x.flatten(1).to(op.dtype), count - 1)
-        # one by one where a node has one feature, which a product reads as well; otherwise side by side
-        stacked = torch.stack(found).movedim(0, 2) if fin == 1 else torch.cat([term.view(x.shape) for term in found], 2)
-        return times(stacked, weights.flatten(0, 1))
-    products = times(x, weights.transpose(0, 1).reshape(fin, count * fout)).to(op.dtype)
+        return _filters_first(e, x, weight.transpose(0, 1) if table is None else mixed(table, weight))
+    return _multiplies_first(e, x, weight, table)
+
+
+def _filters_first(e: Scaled, x: Tensor, weights: Tensor) -> Tensor:
+    """Return the sum from the weights of each T_n, shape (D + 1, F_in, F_out)."""
+    # under autocast the products with weights are narrow, the recursion is not: its rounding would add up
+    found = terms(e, x.flatten(1).to(e.value.dtype), weights.shape[0] - 1)
+    if x.shape[2] == 1:  # one after the other: a product reads them as well
+        stacked = torch.stack(found).movedim(0, 2)
+    else:
+        stacked = torch.cat([term.view(x.shape) for term in found], 2)
+    return times(stacked, signed(weights).flatten(0, 1))
+
+
+def _multiplies_first(e: Scaled, x: Tensor | CSR, weight: Tensor, table: Tensor | None) -> Tensor:
+    """Return the sum from the products X W_c, combined to those of each T_n."""
+    _, count, fout = weight.shape
+    if table is None:
+        weight = signed(weight.transpose(0, 1)).transpose(0, 1)
+    products = times(x, weight.flatten(1))
     nodes, batch = products.shape[:2]
     each = products.view(nodes, batch, count, fout).unbind(2)
+    if table is not None:
+        vectors = torch.stack(each).flatten(1)
+        each = mix(signed(table).to(vectors.dtype), vectors).view(table.shape[0], nodes, batch, fout).unbind(0)
 
     def add(n: int, z: Tensor | None) -> Tensor:
-        return each[n].flatten(1) if z is None else each[n].flatten(1) + z
+        y = each[n].flatten(1).to(e.value.dtype)
+        return y if z is None else z + y  # z first: what a product has left is laid out as the next one wants it
 
-    return clenshaw(e, count - 1, add).view(nodes, batch, fout)
+    return clenshaw(e, len(each) - 1, add).view(nodes, batch, fout)

@@ -14,7 +14,7 @@ from armagnn.nn.cayley_transform import Jacobi
 from armagnn.nn.chebyshev import ChebConv
 from armagnn.nn.conv import Conv, propagate
 from armagnn.nn.gcn import GCNConv
-from armagnn.nn.polynomial import clenshaw, scaled, signed
+from armagnn.nn.polynomial import clenshaw, mixed, scaled, signed
 from armagnn.nn.recursion import recursion
 from armagnn.operators import CSR, GraphOperator
 
@@ -92,7 +92,7 @@ def _filtered(conv: Conv, scales: CSR, table: Tensor, op: GraphOperator) -> Tens
     if isinstance(conv, ChebConv):
         return _polynomial(conv.scale(op), conv.weight.transpose(0, 1), scales, table, op)
     if isinstance(conv, CayleyConv) and is_polynomial(op):
-        return _polynomial(1.0, conv.chebyshev_weights(), scales, table, op)
+        return _polynomial(1.0, mixed(conv.coefficients(), conv.weight), scales, table, op)
     if isinstance(conv, CayleyConv):
         first, *rest = conv.weight.unbind(1)
         pairs = [

@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import oracles
 from armagnn import CSR, GraphOperator, kernels
 from armagnn.nn.cayley_transform import responses
-from armagnn.nn.polynomial import chebyshev, coefficients, mixed, polynomial, scaled
+from armagnn.nn.polynomial import chebyshev, chebyshev_coefficients, mixed, polynomial, shifted
 from nn.cayley_oracle import jacobi, without_loops
 from oracles import Graph, assert_near, numbers, random_graph
 from strategies import graphs, undirected
@@ -35,7 +35,9 @@ def test_chebyshev_polynomials_within_the_interval_and_outside(degree: int) -> N
 @given(degree=st.integers(0, 40), count=st.integers(1, 3), seed=st.integers(0, 99))
 def test_coefficients_are_those_of_the_polynomials(degree: int, count: int, seed: int) -> None:
     truth = numbers(degree + 1, count, seed=seed)
-    found = coefficients(lambda e: torch.from_numpy(numpy_chebyshev.chebval(e.numpy(), truth.numpy())).T, degree, CPU)
+    found = chebyshev_coefficients(
+        lambda e: torch.from_numpy(numpy_chebyshev.chebval(e.numpy(), truth.numpy())).T, degree, CPU
+    )
     assert_near(found, truth, 1e-12)
 
 
@@ -52,7 +54,7 @@ def test_cayley_coefficients_give_the_powers_of_the_transform(
     laplacian = torch.from_numpy(oracles.operator(without_loops(graph).dense(), "laplacian"))
     eye = torch.eye(len(laplacian), dtype=torch.float64)
     h = torch.tensor(zoom, dtype=torch.float64, requires_grad=True)
-    table = coefficients(lambda e: responses(h, iterations, order, e), order * (iterations + 1), CPU)
+    table = chebyshev_coefficients(lambda e: responses(h, iterations, order, e), order * (iterations + 1), CPU)
     matrices = [eye, laplacian - eye]
     while len(matrices) < len(table):
         matrices.append(2 * matrices[1] @ matrices[-1] - matrices[-2])
@@ -71,7 +73,7 @@ def test_coefficients_of_many_zooms() -> None:
     zooms = torch.tensor([0.5, 1.0, 3.0], dtype=torch.float64)
 
     def table(h: Tensor) -> Tensor:
-        return coefficients(lambda e: responses(h, 3, 2, e), 8, CPU)
+        return chebyshev_coefficients(lambda e: responses(h, 3, 2, e), 8, CPU)
 
     assert_near(torch.vmap(table)(zooms), torch.stack([table(h) for h in zooms]), 1e-13)
     slopes = torch.vmap(torch.func.jacrev(table))(zooms)
@@ -187,13 +189,16 @@ def test_the_scaled_operator_is_made_once_in_no_special_mode(mode: str) -> None:
         "fake": FakeTensorMode(allow_non_fake_inputs=True),
     }  # fmt: skip
     with modes[mode]:
-        first = scaled(op, 1.0)
-    second = scaled(op, 1.0)
+        first = shifted(op, 1.0, 4)
+    second = shifted(op, 1.0, 4)
     assert (first is second) == (mode != "fake")
-    assert type(second.value) is Tensor
-    assert not second.value.is_inference()
-    assert scaled(op, 0.5) is not second
-    assert_near(second.value, [0.0, -1.0, -1.0, 0.0, 0.0], 1e-6)
+    values = second.multiples[1.0][2]
+    assert type(values) is Tensor
+    assert not values.is_inference()
+    assert shifted(op, 1.0, 7) is second
+    assert shifted(op, 0.5, 4) is not second
+    assert shifted(op, 1.0, 1) is not second
+    assert_near(values, [0.0, -1.0, -1.0, 0.0, 0.0], 1e-6)
 
 
 def test_every_term_is_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:

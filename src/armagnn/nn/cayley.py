@@ -13,7 +13,7 @@ from armagnn.errors import ParameterError
 from armagnn.nn.cayley_transform import Jacobi, responses
 from armagnn.nn.checks import check_size
 from armagnn.nn.conv import Conv, times
-from armagnn.nn.polynomial import coefficients, polynomial
+from armagnn.nn.polynomial import chebyshev_coefficients, polynomial
 from armagnn.nn.spectral_form import spectral, spectral_pays, spectrum
 from armagnn.operators import CSR, GraphOperator
 
@@ -126,21 +126,21 @@ class CayleyConv(Conv):
         assert op is not None
         if not is_polynomial(op):
             return self._iterated(x, Jacobi(op, self.zoom, self.jacobi))
-        if isinstance(x, Tensor) and spectral_pays(op, x.shape[1], self.degree, (self.in_channels, self.out_channels)):
+        if isinstance(x, Tensor) and spectral_pays(op, x.shape[1], self._degree, (self.in_channels, self.out_channels)):
             return spectral(op, x, self.weight, self._responses(spectrum(op).frequencies - 1.0))
-        return polynomial(op, 1.0, x, self.weight, self.coefficients(), self._filters_first(x))
+        return polynomial(op, 1.0, x, self.weight, self._coefficients(), self._filters_first(x))
 
     @property
-    def degree(self) -> int:
+    def _degree(self) -> int:
         """K (T + 1), the degree of the layer as a polynomial of L."""
         return self.order * (self.jacobi + 1)
 
     def _responses(self, e: Tensor) -> Tensor:
         return responses(self.zoom, self.jacobi, self.order, e)
 
-    def coefficients(self) -> Tensor:
+    def _coefficients(self) -> Tensor:
         """Return the coefficients, shape (D + 1, 1 + 2 K), of the responses in Chebyshev polynomials of L - I."""
-        return coefficients(self._responses, self.degree, self.zoom.device)
+        return chebyshev_coefficients(self._responses, self._degree, self.zoom.device)
 
     def _iterated(self, x: Tensor | CSR, transform: Jacobi) -> Tensor:
         """Return the filter, power by power."""

@@ -88,7 +88,7 @@ class ChebConv(Conv):
 
     def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
         assert op is not None
-        scale = self.scale(op)
+        scale = self._scale(op)
         if isinstance(x, Tensor) and spectral_pays(
             op, x.shape[1], self.order - 1, (self.in_channels, self.out_channels)
         ):
@@ -96,7 +96,7 @@ class ChebConv(Conv):
             return spectral(op, x, self.weight, table)
         return polynomial(op, scale, x, self.weight, None, self._filters_first(x))
 
-    def scale(self, op: GraphOperator) -> float:
+    def _scale(self, op: GraphOperator) -> float:
         """Return 2 / λmax."""
         return 2.0 / (largest_eigenvalue(op) if self.lambda_max == "computed" else float(self.lambda_max))
 

@@ -1,8 +1,8 @@
 r"""Polynomials of a graph as sums of Chebyshev's, :math:`\sum_{n=0}^D T_n(E) Y_n` with :math:`E = sL - I`.
 
-Every polynomial of degree D is a combination of :math:`T_0, \dots, T_D`. `coefficients` finds it; a layer's weights, or
-its products with them, are combined accordingly. While the spectrum of E lies within [-1, 1] nothing is lost that way,
-whatever the degree: no :math:`T_n` exceeds 1 there.
+Every polynomial of degree D is a combination of :math:`T_0, \dots, T_D`. `chebyshev_coefficients` finds it; a layer's
+weights, or its products with them, are combined accordingly. While the spectrum of E lies within [-1, 1] nothing is
+lost that way, whatever the degree: no :math:`T_n` exceeds 1 there.
 
 The recursion is that of :math:`U_n = \pm T_n` with the signs +, +, -, -, +, +, ...:
 
@@ -48,14 +48,14 @@ def chebyshev(e: Tensor, degree: int) -> Tensor:
     return table[:, : degree + 1]
 
 
-def coefficients(responses: Callable[[Tensor], Tensor], degree: int, device: torch.device) -> Tensor:
+def chebyshev_coefficients(responses: Callable[[Tensor], Tensor], degree: int, device: torch.device) -> Tensor:
     r"""Return A, shape (D + 1, C), float64, with which C polynomials of degree D are :math:`r = \sum_n A_n T_n`.
 
     It is exact: the responses, shape (M, C), are asked for at the M = D + 1 zeros
     :math:`\cos\vartheta_m` of :math:`T_{D+1}`, where the :math:`T_n` are orthogonal.
 
     Example:
-        >>> coefficients(lambda e: torch.stack([e, e**2], 1), 2, torch.device("cpu")).abs().round(decimals=4)
+        >>> chebyshev_coefficients(lambda e: torch.stack([e, e**2], 1), 2, torch.device("cpu")).abs().round(decimals=4)
         tensor([[0.0000, 0.5000],
                 [1.0000, 0.0000],
                 [0.0000, 0.5000]], dtype=torch.float64)
@@ -82,33 +82,26 @@ def mixed(table: Tensor, weight: Tensor) -> Tensor:
 # -------------------------------------------------------------------------------------------------------- the operator
 
 
-class Scaled:
-    """E = sL - I as the recursion wants it: `plus` is one launch.
+class Shifted:
+    """E = sL - I as a recursion of that degree wants it: `plus` is one launch.
 
-    Where every diagonal entry is known to be one, and so to be stored, E has the pattern of L. Otherwise -I is added
-    with the rest, in a pass of its own.
+    Where every diagonal entry is known to be one, and so to be stored, E has the pattern of L. Otherwise, and where a
+    single product is not worth new values, -I is added with the rest, in a pass of its own.
     """
 
-    def __init__(self, op: GraphOperator, scale: float) -> None:
-        self.whole = op.unit_diagonal
+    def __init__(self, op: GraphOperator, scale: float, degree: int) -> None:
         value = scale * op.value
+        self.whole, self.dtype = op.unit_diagonal and degree > 1, op.dtype
         if self.whole:
             value = torch.where(op._rows() == op.col, scale - 1.0, value)
+        self.fixed = may_be_kept(value) and not op.value.requires_grad  # a gradient may only be off for now
         plain = op.symmetric and not op.value.requires_grad
-        e = GraphOperator(
-            op.rowptr,
-            op.col,
-            value,
-            op.shape,
-            transposed=None if plain else op._structure(),
-            symmetric=op.symmetric,
-        )
-        matrix = e._arguments()
-        self.value = value
-        self.multiples = {factor: _multiple(matrix, factor) for factor in (1.0, 2.0, -2.0)}
+        transposed = None if plain else op._structure()
+        matrix = CSR(op.rowptr, op.col, value, op.shape, transposed=transposed, symmetric=op.symmetric)._arguments()
+        self.multiples = {factor: _multiple(matrix, factor) for factor in {_factor(n + 1) for n in range(degree)}}
 
     def plus(self, factor: float, y: Tensor, z: Tensor | None) -> Tensor:
-        """Return ``factor * E y + z`` for a factor of 1, 2 or -2 and signals of shape (N, F)."""
+        """Return ``factor * E y + z`` for a factor of the recursion and signals of shape (N, F)."""
         if not self.whole:
             z = -factor * y if z is None else z.sub(y, alpha=factor)
         return kernels.gcs(*self.multiples[factor], y, z, None, None, 0.0, 0, "none", 0.0)
@@ -116,27 +109,34 @@ class Scaled:
 
 def _multiple(matrix: Arguments, factor: float) -> Arguments:
     rowptr, col, value, t_rowptr, t_col, t_value, perm, inverse = matrix
+    if factor == 1.0:
+        return matrix
     multiple = factor * value
     t_multiple = multiple if t_value is value else factor * t_value
     return rowptr, col, multiple, t_rowptr, t_col, t_multiple, perm, inverse
 
 
-def scaled(op: GraphOperator, scale: float) -> Scaled:
+def _factor(n: int) -> float:
+    r"""The factor of :math:`E U_{n-1}` in :math:`U_n`."""
+    return 1.0 if n == 1 else 2.0 if n % 2 else -2.0
+
+
+def shifted(op: GraphOperator, scale: float, degree: int) -> Shifted:
     """Return sL - I, made once for an operator with fixed values; no device is waited for."""
     if torch.compiler.is_compiling():
-        return Scaled(op, scale)
-    kept = _kept(op)
-    found = kept.get(scale)
+        return Shifted(op, scale, degree)
+    kept, key = _kept(op), (scale, min(degree, 3))  # from then on they are all the same
+    found = kept.get(key)
     if found is None:
         with normal_mode():
-            found = Scaled(op, scale)
-        if may_be_kept(found.value) and not op.value.requires_grad:  # also where gradients are off for now
-            kept[scale] = found
+            found = Shifted(op, scale, degree)
+        if found.fixed:
+            kept[key] = found
     return found
 
 
 @once_per_operator
-def _kept(op: GraphOperator) -> dict[float, Scaled]:
+def _kept(op: GraphOperator) -> dict[tuple[float, int], Shifted]:
     return {}
 
 
@@ -149,12 +149,7 @@ def signed(table: Tensor) -> Tensor:
     return table * (1 - n // 2 % 2 * 2).to(table.dtype).view(-1, *[1] * (table.dim() - 1))
 
 
-def _factor(n: int) -> float:
-    r"""The factor of :math:`E U_{n-1}` in :math:`U_n`."""
-    return 1.0 if n == 1 else 2.0 if n % 2 else -2.0
-
-
-def terms(e: Scaled, x: Tensor, degree: int) -> list[Tensor]:
+def terms(e: Shifted, x: Tensor, degree: int) -> list[Tensor]:
     r"""Return :math:`U_0 X, \dots, U_D X` of X, shape (N, F)."""
     found = [x]
     for n in range(1, degree + 1):
@@ -162,7 +157,7 @@ def terms(e: Scaled, x: Tensor, degree: int) -> list[Tensor]:
     return found
 
 
-def clenshaw(e: Scaled, degree: int, add: Callable[[int, Tensor | None], Tensor]) -> Tensor:
+def clenshaw(e: Shifted, degree: int, add: Callable[[int, Tensor | None], Tensor]) -> Tensor:
     r"""Return :math:`\sum_n U_n Y_n`, where ``add(n, z)`` is :math:`Y_n + z`, shape (N, F), z being None for zero.
 
     It is the recursion backwards, Clenshaw's: :math:`B_n = Y_n + B_{n+2} \pm 2E B_{n+1}`, and :math:`Y_0 + B_2 + E B_1`
@@ -184,27 +179,27 @@ def polynomial(
         scale: s.
         x: (N, batch, F_in) dense, or (N, F_in) sparse.
         weight: the W_c, shape (F_in, C, F_out).
-        table: the coefficients of :math:`r_c = \sum_n A_{nc} T_n`, shape (D + 1, C), as of `coefficients`; None where
-            the polynomials are :math:`T_0, \dots, T_{C-1}` themselves.
+        table: the coefficients of :math:`r_c = \sum_n A_{nc} T_n`, shape (D + 1, C); None where the polynomials are
+            :math:`T_0, \dots, T_{C-1}` themselves.
         filters_first: filter X, which is dense, by each T_n and multiply by the weights; or the other way round.
 
     Example:
         >>> pair = GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]), kind="laplacian")
         >>> x, weight = torch.tensor([[[1.0]], [[3.0]]]), torch.ones(1, 2, 1)
-        >>> [polynomial(pair, 1.0, x, weight, None, first).flatten() for first in (True, False)]  # X + EX, E exchanges
-        [tensor([4., 4.]), tensor([4., 4.])]
+        >>> [polynomial(pair, 1.0, x, weight, None, first).flatten() for first in (True, False)]  # X + EX = LX
+        [tensor([-2.,  2.]), tensor([-2.,  2.])]
     """
-    e = scaled(op, scale)
+    e = shifted(op, scale, (weight.shape[1] if table is None else table.shape[0]) - 1)
     if filters_first:
         assert isinstance(x, Tensor)
         return _filters_first(e, x, weight.transpose(0, 1) if table is None else mixed(table, weight))
     return _multiplies_first(e, x, weight, table)
 
 
-def _filters_first(e: Scaled, x: Tensor, weights: Tensor) -> Tensor:
+def _filters_first(e: Shifted, x: Tensor, weights: Tensor) -> Tensor:
     """Return the sum from the weights of each T_n, shape (D + 1, F_in, F_out)."""
     # under autocast the products with weights are narrow, the recursion is not: its rounding would add up
-    found = terms(e, x.flatten(1).to(e.value.dtype), weights.shape[0] - 1)
+    found = terms(e, x.flatten(1).to(e.dtype), weights.shape[0] - 1)
     if x.shape[2] == 1:  # one after the other: a product reads them as well
         stacked = torch.stack(found).movedim(0, 2)
     else:
@@ -212,7 +207,7 @@ def _filters_first(e: Scaled, x: Tensor, weights: Tensor) -> Tensor:
     return times(stacked, signed(weights).flatten(0, 1))
 
 
-def _multiplies_first(e: Scaled, x: Tensor | CSR, weight: Tensor, table: Tensor | None) -> Tensor:
+def _multiplies_first(e: Shifted, x: Tensor | CSR, weight: Tensor, table: Tensor | None) -> Tensor:
     """Return the sum from the products X W_c, combined to those of each T_n."""
     _, count, fout = weight.shape
     if table is None:
@@ -225,7 +220,7 @@ def _multiplies_first(e: Scaled, x: Tensor | CSR, weight: Tensor, table: Tensor 
         each = mix(signed(table).to(vectors.dtype), vectors).view(table.shape[0], nodes, batch, fout).unbind(0)
 
     def add(n: int, z: Tensor | None) -> Tensor:
-        y = each[n].flatten(1).to(e.value.dtype)
+        y = each[n].flatten(1).to(e.dtype)
         return y if z is None else z + y  # z first: what a product has left is laid out as the next one wants it
 
     return clenshaw(e, len(each) - 1, add).view(nodes, batch, fout)

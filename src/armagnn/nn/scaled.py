@@ -14,7 +14,7 @@ from armagnn.nn.cayley_transform import Jacobi
 from armagnn.nn.chebyshev import ChebConv
 from armagnn.nn.conv import Conv, propagate
 from armagnn.nn.gcn import GCNConv
-from armagnn.nn.polynomial import clenshaw, mixed, scaled, signed
+from armagnn.nn.polynomial import clenshaw, mixed, shifted, signed
 from armagnn.nn.recursion import recursion
 from armagnn.operators import CSR, GraphOperator
 
@@ -90,9 +90,9 @@ def _filtered(conv: Conv, scales: CSR, table: Tensor, op: GraphOperator) -> Tens
     if isinstance(conv, GCNConv):
         return propagate(op, times(conv.weight))
     if isinstance(conv, ChebConv):
-        return _polynomial(conv.scale(op), conv.weight.transpose(0, 1), scales, table, op)
+        return _polynomial(conv._scale(op), conv.weight.transpose(0, 1), scales, table, op)
     if isinstance(conv, CayleyConv) and is_polynomial(op):
-        return _polynomial(1.0, mixed(conv.coefficients(), conv.weight), scales, table, op)
+        return _polynomial(1.0, mixed(conv._coefficients(), conv.weight), scales, table, op)
     if isinstance(conv, CayleyConv):
         first, *rest = conv.weight.unbind(1)
         pairs = [
@@ -114,4 +114,4 @@ def _polynomial(scale: float, weights: Tensor, scales: CSR, table: Tensor, op: G
         y = kernels.gcs(*scales._arguments(), products[n], z, None, None, 0.0, 0, "none", 0.0)
         return y.reshape(op.num_nodes, -1)
 
-    return clenshaw(scaled(op, scale), degree, add).reshape(op.num_nodes, -1, width)
+    return clenshaw(shifted(op, scale, degree), degree, add).reshape(op.num_nodes, -1, width)

@@ -145,15 +145,15 @@ class CayleyConv(Conv):
     def _iterated(self, x: Tensor | CSR, transform: Jacobi) -> Tensor:
         """Return the filter, power by power."""
         if isinstance(x, Tensor) and self._filters_first(x):
-            powers = [torch.stack([x, torch.zeros_like(x)], 1)]
+            power, parts = torch.stack([x, torch.zeros_like(x)], 1), [x]
             for _ in range(self.order):
-                powers.append(transform(powers[-1]))
+                power = transform(power)
+                parts += power.unbind(1)
             # 2 Re(C Y) = 2 Re C Re Y - 2 Im C Im Y; the factors 2 and -2 go to the weights, which are small
             factors = 2.0 - 4.0 * torch.arange(2, dtype=self.weight.dtype, device=self.weight.device).unsqueeze(1)
             rest = (self.weight[:, 1:].reshape(-1, self.order, 2, self.out_channels) * factors).flatten(1, 2)
             weight = torch.cat([self.weight[:, :1], rest], 1)
-            terms = torch.stack([x, *(part for power in powers[1:] for part in power.unbind(1))], -1)
-            return times(terms.flatten(2), weight.flatten(0, 1))
+            return times(torch.stack(parts, -1).flatten(2), weight.flatten(0, 1))
         products = times(x, self.weight.flatten(1))
         first, rest = products[..., : self.out_channels], products[..., self.out_channels :]
         pairs = rest.reshape(*rest.shape[:2], self.order, 2, self.out_channels).movedim(3, 1)

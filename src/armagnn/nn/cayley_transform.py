@@ -1,4 +1,4 @@
-r"""The Cayley transform of signals by T Jacobi iterations: as a polynomial where the diagonal of L is one, or one by one.
+r"""The Cayley transform of signals by T Jacobi iterations: a polynomial where the diagonal of L is one, or one by one.
 
 With D the diagonal of :math:`hL + iI` and E the part of L off its diagonal, the iterations are
 

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 import oracles
-from armagnn.nn import CayleyConv
+from armagnn.nn import CayleyConv, cayley
+from armagnn.nn.cayley import is_polynomial
 from armagnn.operators import GraphBatches, GraphOperator, knn_graph
 from nn.cayley_oracle import jacobi, without_loops
 from nn.layer_checks import NARROW, WIDE, OwnLayerChecks
@@ -137,31 +138,32 @@ class TestCayley(OwnLayerChecks):
         assert repr(CayleyConv(2, 3, 2, 7, 0.5, False)) == text
 
 
-class TestCayleyWithoutLoops(TestCayley):
-    """The same of graphs without self-loops, where the transform is a polynomial."""
+class TestCayleyPolynomial(TestCayley):
+    """The same of undirected graphs without self-loops, where the layer is a polynomial."""
 
     def problem(self, conv: Any, graph: Graph | None = None) -> tuple[Tensor, GraphOperator | None, Tensor]:
-        x, op, adjacency = super().problem(conv, without_loops(random_graph(9, 30, seed=3) if graph is None else graph))
+        graph = without_loops(random_graph(9, 30, seed=3) if graph is None else graph).both_ways()
+        x, op, adjacency = super().problem(conv, graph)
         assert op is not None
-        assert op.unit_diagonal
+        assert is_polynomial(op)
         return x, op, adjacency
 
     def test_gradient_with_respect_to_edge_weights(self) -> None:
-        graph = without_loops(random_graph(5, 9))
+        graph = without_loops(random_graph(5, 9)).both_ways()
         for sizes in ((2, 3), (3, 2)):
             conv = self.make(*sizes, act="tanh", **self.differentiable)
             x, weight = numbers(5, sizes[0]), graph.edge_weight().requires_grad_()
             op = conv.operator(graph.edge_index, 5, weight)
-            assert op.unit_diagonal
+            assert is_polynomial(op)
             assert op.value.requires_grad
             assert torch.autograd.gradcheck(lambda w, conv=conv, x=x: conv(x, graph.edge_index, w), (weight,))
 
     def test_edges_are_as_good_as_an_operator(self) -> None:
-        graph, conv = without_loops(random_graph(6, 12)), self.make(2, 3)
+        graph, conv = without_loops(random_graph(6, 12)).both_ways(), self.make(2, 3)
         x, op, adjacency = self.problem(conv, graph)
         expected = conv(x, op)
-        assert_near(conv(x, graph.edge_index, graph.edge_weight()), expected)
         assert_near(conv(x, adjacency.to_sparse_csr()), expected)
+        assert_near(conv(x, op.detach().with_value(op.value)), expected)  # by the iterations
 
     def test_a_graph_of_loops_alone(self) -> None:
         conv = self.make(*WIDE)
@@ -190,8 +192,12 @@ def test_padded_batches_are_the_graphs_alone(sizes: tuple[int, int], loops: bool
         assert gradient.isfinite().all()
 
 
-@pytest.mark.parametrize("sizes", [(1, 4), (5, 4)])
-def test_many_powers_and_iterations_in_float32(sizes: tuple[int, int]) -> None:
+@pytest.mark.parametrize("in_frequencies", [False, True])
+@pytest.mark.parametrize("sizes", [(1, 4), (3, 4), (5, 4)])
+def test_many_powers_and_iterations_in_float32(
+    sizes: tuple[int, int], in_frequencies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cayley, "spectral_pays", lambda *_: in_frequencies)
     grid = torch.cartesian_prod(torch.arange(12.0), torch.arange(12.0))
     edges, weight = knn_graph(grid, 8, "gaussian")
     for zoom in (0.5, 1.0, 5.0):
@@ -202,9 +208,22 @@ def test_many_powers_and_iterations_in_float32(sizes: tuple[int, int]) -> None:
         for dtype in (torch.float64, torch.float32):
             conv = conv.to(dtype)
             op = conv.operator(edges, 144, weight.double()).to(dtype)
-            assert op.unit_diagonal
+            assert is_polynomial(op)
             out = conv(x.to(dtype), op)
             results.append([out, *torch.autograd.grad((out * numbers(*out.shape, seed=1)).sum(), conv.parameters())])
         for truth, found in zip(*results, strict=True):
             scale = float(truth.detach().abs().max())
             torch.testing.assert_close(found.double(), truth, rtol=0, atol=2e-5 * scale)
+
+
+@pytest.mark.parametrize("sizes", [NARROW, WIDE])
+def test_directed_cycles_of_a_high_order_in_float32(sizes: tuple[int, int]) -> None:
+    """Their frequencies are 1 minus roots of unity, where Chebyshev polynomials of degree 144 reach 10^54."""
+    steps = torch.arange(12)
+    conv = CayleyConv(*sizes, order=12, jacobi=11, act=None)
+    op = conv.operator(torch.stack([steps, (steps + 1) % 12]), 12)
+    assert op.unit_diagonal
+    x = numbers(12, sizes[0])
+    truth = conv.double()(x, op.to(torch.float64))
+    found = conv.float()(x.float(), op)
+    torch.testing.assert_close(found.double(), truth, rtol=0, atol=1e-5 * float(truth.detach().abs().max()))

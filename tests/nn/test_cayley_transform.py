@@ -1,4 +1,4 @@
-"""The Cayley transform in all forms, against Jacobi's iterations in complex dense matrices."""
+"""The Cayley transform against complex numbers, and against Jacobi's iterations in complex dense matrices."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from torch import Tensor
 
 import oracles
 from armagnn import GraphOperator
-from armagnn.nn.cayley_transform import Dense, Jacobi, Polynomial, Transform, coefficients, transform
-from nn.cayley_oracle import jacobi, without_loops
+from armagnn.nn.cayley_transform import Jacobi, coefficients, responses
+from nn.cayley_oracle import jacobi
 from oracles import Graph, assert_near, numbers
 from strategies import graphs
 
@@ -52,45 +52,38 @@ def test_coefficients_of_many_zooms_and_of_narrow_ones() -> None:
     assert_near(many, torch.stack([coefficients(h, 4) for h in zooms.double()]), 1e-7)
 
 
-def operator_of(graph: Graph) -> tuple[GraphOperator, Tensor]:
-    op = GraphOperator.from_edge_index(graph.edge_index, graph.num_nodes, graph.edge_weight(), "laplacian")
-    return op, torch.from_numpy(oracles.operator(graph.dense(), "laplacian"))
+@pytest.mark.parametrize("zoom", ZOOMS)
+@pytest.mark.parametrize(("iterations", "order"), [(1, 1), (2, 3), (4, 4), (11, 12)])
+def test_responses(zoom: float, iterations: int, order: int) -> None:
+    h = torch.tensor(zoom, dtype=torch.float64, requires_grad=True)
+    e = torch.linspace(-1, 1, 7, dtype=torch.float64)
+    p = sum(gamma * e**t for t, gamma in enumerate(by_complex_numbers(h, iterations)))
+    powers = [p**j for j in range(1, order + 1)]  # type: ignore[operator]
+    truth = torch.stack([torch.ones_like(e), *(part for z in powers for part in (2 * z.real, -2 * z.imag))], 1)
+    found = responses(h, iterations, order, e)
+    assert_near(found, truth, 1e-12)
+    direction = numbers(*found.shape)
+    one, two = (torch.autograd.grad((table * direction).sum(), h)[0] for table in (found, truth))
+    assert_near(one, two, 1e-11)
 
 
-def assert_form(form: Transform, laplacian: Tensor, zoom: Tensor, iterations: int) -> None:
-    """Values and gradients of all ways to ask."""
-    nodes = len(laplacian)
-    y, x = numbers(nodes, 2, 2, 3, seed=1).requires_grad_(), numbers(nodes, 2, 3, seed=2).requires_grad_()
-
-    def truth(y: Tensor) -> Tensor:
-        z = jacobi(laplacian, zoom, iterations, torch.complex(y[:, 0], y[:, 1]).flatten(1)).view(nodes, 2, 3)
-        return torch.stack([z.real, z.imag], 1)
-
-    complex_x = torch.stack([x, torch.zeros_like(x)], 1)
-    pairs = [
-        (form(y), truth(y), y),
-        (form.real_part(y), truth(y)[:, 0], y),
-        (form.of_real(x), truth(complex_x), x),
-        (torch.stack(form.parts(x, 2), 1), torch.cat([truth(complex_x), truth(truth(complex_x))], 1), x),
-    ]
-    for found, expected, signal in pairs:
-        assert_near(found, expected)
-        direction = numbers(*found.shape, seed=3)
-        grads = [
-            torch.autograd.grad((out * direction).sum(), [signal, zoom], retain_graph=True) for out in (found, expected)
-        ]
-        for one, two in zip(*grads, strict=True):
-            assert_near(one, two)
+def test_responses_of_many_zooms() -> None:
+    zooms, e = torch.tensor(ZOOMS, dtype=torch.float64), torch.linspace(-1, 1, 4, dtype=torch.float64)
+    many = torch.vmap(lambda h: responses(h, 3, 2, e))(zooms)
+    assert_near(many, torch.stack([responses(h, 3, 2, e) for h in zooms]), 1e-14)
 
 
 @settings(max_examples=20)
 @given(graph=graphs(), zoom=st.sampled_from([-2.0, -0.1, 0.05, 1.0, 3.0]), iterations=st.integers(1, 4))
-def test_all_forms_are_the_iterations(graph: Graph, zoom: float, iterations: int) -> None:
-    for subject in (graph, without_loops(graph)):
-        op, laplacian = operator_of(subject)
-        has_loops = bool((subject.source == subject.target).any())
-        assert op.unit_diagonal == (not has_loops)
-        assert isinstance(transform(op, torch.tensor(zoom), iterations), Jacobi if has_loops else Polynomial)
-        for form in (Jacobi,) if has_loops else (Jacobi, Polynomial, Dense):
-            h = torch.tensor(zoom, dtype=torch.float64, requires_grad=True)
-            assert_form(form(op, h, iterations), laplacian, h, iterations)
+def test_the_iterations(graph: Graph, zoom: float, iterations: int) -> None:
+    op = GraphOperator.from_edge_index(graph.edge_index, graph.num_nodes, graph.edge_weight(), "laplacian")
+    laplacian = torch.from_numpy(oracles.operator(graph.dense(), "laplacian"))
+    h = torch.tensor(zoom, dtype=torch.float64, requires_grad=True)
+    y = numbers(graph.num_nodes, 2, 2, 3, seed=1).requires_grad_()
+    z = jacobi(laplacian, h, iterations, torch.complex(y[:, 0], y[:, 1]).flatten(1)).view(-1, 2, 3)
+    found, expected = Jacobi(op, h, iterations)(y), torch.stack([z.real, z.imag], 1)
+    assert_near(found, expected)
+    direction = numbers(*found.shape, seed=3)
+    grads = [torch.autograd.grad((out * direction).sum(), [y, h]) for out in (found, expected)]
+    for one, two in zip(*grads, strict=True):
+        assert_near(one, two)

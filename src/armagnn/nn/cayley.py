@@ -10,9 +10,11 @@ from torch import Tensor
 from torch.nn.parameter import Parameter
 
 from armagnn.errors import ParameterError
-from armagnn.nn.cayley_transform import Transform, transform
+from armagnn.nn.cayley_transform import Jacobi, responses
 from armagnn.nn.checks import check_size
 from armagnn.nn.conv import Conv, times
+from armagnn.nn.polynomial import chebyshev_coefficients, polynomial
+from armagnn.nn.spectral_form import spectral, spectral_pays, spectrum
 from armagnn.operators import CSR, GraphOperator
 
 
@@ -39,15 +41,25 @@ class CayleyConv(Conv):
     self-loops the error falls at least as fast as :math:`(|h| / \sqrt{h^2 + 1})^T`, slowly for a large zoom.
 
     Without self-loops L has ones on its diagonal, D is the number h + i, and the iterations are a polynomial in the
-    real L - I: with :math:`u = (h - i)/(h + i)` and :math:`a = -h/(h + i)`,
+    real E = L - I: with :math:`u = (h - i)/(h + i)` and :math:`a = -h/(h + i)`,
 
     .. math::
-        \tilde{\mathcal C} = uI + (u - 1) \sum_{t=1}^T a^t (L - I)^t - a^{T+1} (L - I)^{T+1}.
+        \tilde{\mathcal C} = p(E) = uI + (u - 1) \sum_{t=1}^T a^t E^t - a^{T+1} E^{T+1}.
 
-    It is computed as such, power by power: 2 (T + 1) real products for each but one of the K transforms, T + 1 for the
-    first (of X) or the last (of which the real part is wanted). On a GPU many signals on a small graph meet one dense
-    matrix instead. With self-loops, or with new values in the operator, the iterations run as they stand, which costs
-    more.
+    The layer is then a real polynomial of degree D = K (T + 1), and is evaluated as one: as a sum of Chebyshev
+    polynomials,
+
+    .. math::
+        \bar X = \sigma\left( \sum_{n=0}^{D} T_n(E) X W_n + b \right), \qquad
+        2 \mathrm{Re}\, p^j = \sum_n A_{n,2j-1} T_n, \quad -2 \mathrm{Im}\, p^j = \sum_n A_{n,2j} T_n, \quad
+        W_n = \sum_c A_{nc} W_c,
+
+    W_c being the 1 + 2 K real weights. That is D products with the real E, none of which depends on h or on the weights
+    where F_in <= F_out (see `ChebConv`), for all powers together; or, for many signals on a small graph, two products
+    with the eigenvectors of L.
+
+    With self-loops, with directed edges (whose complex frequencies lie where Chebyshev polynomials are large) or with
+    new values in the operator, the iterations run as they stand, which costs more.
 
     Args:
         in_channels: F_in, features of a node.
@@ -112,18 +124,40 @@ class CayleyConv(Conv):
 
     def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
         assert op is not None
-        cayley = transform(op, self.zoom, self.jacobi, x.shape[1] if isinstance(x, Tensor) else 1)
+        if not is_polynomial(op):
+            return self._iterated(x, Jacobi(op, self.zoom, self.jacobi))
+        if isinstance(x, Tensor) and spectral_pays(op, x.shape[1], self._degree, (self.in_channels, self.out_channels)):
+            return spectral(op, x, self.weight, self._responses(spectrum(op).frequencies - 1.0))
+        return polynomial(op, 1.0, x, self.weight, self._coefficients(), self._filters_first(x))
+
+    @property
+    def _degree(self) -> int:
+        """K (T + 1), the degree of the layer as a polynomial of L."""
+        return self.order * (self.jacobi + 1)
+
+    def _responses(self, e: Tensor) -> Tensor:
+        return responses(self.zoom, self.jacobi, self.order, e)
+
+    def _coefficients(self) -> Tensor:
+        """Return the coefficients, shape (D + 1, 1 + 2 K), of the responses in Chebyshev polynomials of L - I."""
+        return chebyshev_coefficients(self._responses, self._degree, self.zoom.device)
+
+    def _iterated(self, x: Tensor | CSR, transform: Jacobi) -> Tensor:
+        """Return the filter, power by power."""
         if isinstance(x, Tensor) and self._filters_first(x):
+            power, parts = torch.stack([x, torch.zeros_like(x)], 1), [x]
+            for _ in range(self.order):
+                power = transform(power)
+                parts += power.unbind(1)
             # 2 Re(C Y) = 2 Re C Re Y - 2 Im C Im Y; the factors 2 and -2 go to the weights, which are small
             factors = 2.0 - 4.0 * torch.arange(2, dtype=self.weight.dtype, device=self.weight.device).unsqueeze(1)
             rest = (self.weight[:, 1:].reshape(-1, self.order, 2, self.out_channels) * factors).flatten(1, 2)
             weight = torch.cat([self.weight[:, :1], rest], 1)
-            terms = torch.stack([x, *cayley.parts(x, self.order)], -1)
-            return times(terms.flatten(2), weight.flatten(0, 1))
+            return times(torch.stack(parts, -1).flatten(2), weight.flatten(0, 1))
         products = times(x, self.weight.flatten(1))
         first, rest = products[..., : self.out_channels], products[..., self.out_channels :]
         pairs = rest.reshape(*rest.shape[:2], self.order, 2, self.out_channels).movedim(3, 1)
-        return first + 2 * horner(cayley, pairs.unbind(3))
+        return first + 2 * horner(transform, pairs.unbind(3))
 
     def _settings(self) -> dict[str, Any]:
         settings: dict[str, Any] = {"order": self.order, "jacobi": self.jacobi}
@@ -131,9 +165,18 @@ class CayleyConv(Conv):
         return settings | ({} if isinstance(self.zoom, Parameter) else {"train_zoom": False})
 
 
-def horner(cayley: Transform, products: Sequence[Tensor]) -> Tensor:
+def is_polynomial(op: GraphOperator) -> bool:
+    """Return whether the layer is evaluated as a sum of Chebyshev polynomials of L - I.
+
+    It is one wherever the diagonal of L is one. But where L is not symmetric its frequencies may be complex, where
+    Chebyshev polynomials of a high degree are huge and cancel, while Jacobi's iterations stay small.
+    """
+    return op.unit_diagonal and op.symmetric
+
+
+def horner(transform: Jacobi, products: Sequence[Tensor]) -> Tensor:
     """Return the real part of the sum of C^j X C_j, j >= 1, from the complex X C_j, each (N, 2, batch, F)."""
     *lower, state = products
     for product in reversed(lower):
-        state = product + cayley(state)
-    return cayley.real_part(state)
+        state = product + transform(state)
+    return transform(state)[:, 0]

@@ -11,9 +11,10 @@ from torch.nn.parameter import Parameter
 
 from armagnn.errors import ParameterError
 from armagnn.nn.checks import check_size
-from armagnn.nn.conv import Conv, propagate, times
-from armagnn.nn.dense import dense_pays, dense_terms
+from armagnn.nn.conv import Conv
 from armagnn.nn.keep import once_per_operator
+from armagnn.nn.polynomial import chebyshev, polynomial
+from armagnn.nn.spectral_form import spectral, spectral_pays, spectrum
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.extremes import extremal_eigenvalues
 
@@ -32,9 +33,10 @@ class ChebConv(Conv):
     The paper's derivation of GCN ("K = 1") counts the degree instead; what it starts from is ``order=2`` here.
 
     The sum is evaluated by the three-term recursion on X or, where X W is the narrower or X is sparse, by Clenshaw's,
-    the same backwards on the X W_k. Both are stable for any order while the spectrum of the scaled Laplacian stays
-    within [-1, 1], that is, while ``lambda_max`` is not below the true one. Many signals on a small graph are filtered
-    on a GPU by the dense matrices T_k, which the first recursion makes once.
+    the same backwards on the X W_k: K - 1 products with the operator. Both are stable for any order while the spectrum
+    of the scaled Laplacian stays within [-1, 1], that is, while ``lambda_max`` is not below the true one. Many signals
+    on a small graph are filtered in its frequencies: :math:`T_k(\tilde L) = U\, T_k(\tilde\Lambda)\, U^\top`, with
+    eigenvectors U that are found once.
 
     Args:
         in_channels: F_in, features of a node.
@@ -86,21 +88,17 @@ class ChebConv(Conv):
 
     def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
         assert op is not None
-        scale = 2.0 / (largest_eigenvalue(op) if self.lambda_max == "computed" else float(self.lambda_max))
+        scale = self._scale(op)
+        if isinstance(x, Tensor) and spectral_pays(
+            op, x.shape[1], self.order - 1, (self.in_channels, self.out_channels)
+        ):
+            table = chebyshev(scale * spectrum(op).frequencies - 1.0, self.order - 1)
+            return spectral(op, x, self.weight, table)
+        return polynomial(op, scale, x, self.weight, None, self._filters_first(x))
 
-        def scaled(y: Tensor) -> Tensor:
-            return scale * propagate(op, y) - y
-
-        if isinstance(x, Tensor) and self._filters_first(x):
-            if dense_pays(op, x.shape[1], self.order):
-                matrices = dense_terms(op, (self.order, scale), lambda eye: _terms(scaled, eye, self.order))
-                terms = (matrices.flatten(0, 1) @ x.flatten(1)).view(self.order, *x.shape).permute(1, 2, 3, 0)
-            else:
-                terms = torch.stack(_terms(scaled, x, self.order), -1)
-            return times(terms.flatten(2), self.weight.flatten(0, 1))
-        products = times(x, self.weight.flatten(1))
-        products = products.reshape(*products.shape[:2], self.order, self.out_channels)
-        return _clenshaw(scaled, list(products.unbind(2)))
+    def _scale(self, op: GraphOperator) -> float:
+        """Return 2 / λmax."""
+        return 2.0 / (largest_eigenvalue(op) if self.lambda_max == "computed" else float(self.lambda_max))
 
     def _settings(self) -> dict[str, Any]:
         return {"order": self.order} | ({} if self.lambda_max == 2.0 else {"lambda_max": self.lambda_max})
@@ -117,24 +115,3 @@ def largest_eigenvalue(laplacian: GraphOperator) -> float:
     """
     _, high = extremal_eigenvalues(laplacian.detach().require_symmetric("lambda_max='computed'"))
     return high if high > 1e-6 else 2.0
-
-
-def _terms(scaled: Callable[[Tensor], Tensor], x: Tensor, order: int) -> list[Tensor]:
-    """Return T_0 X, ..., T_{K-1} X."""
-    terms = [x]
-    for k in range(1, order):
-        terms.append(scaled(x) if k == 1 else 2 * scaled(terms[-1]) - terms[-2])
-    return terms
-
-
-def _clenshaw(scaled: Callable[[Tensor], Tensor], coefficients: list[Tensor]) -> Tensor:
-    """Return the sum of T_k Y_k over the given Y_0, ..., Y_{K-1}."""
-    first, *rest = coefficients
-    if not rest:
-        return first
-    later, state = None, rest[-1]
-    for y in reversed(rest[:-1]):
-        new = y + 2 * scaled(state)
-        later, state = state, new if later is None else new - later
-    out = first + scaled(state)
-    return out if later is None else out - later

@@ -9,11 +9,12 @@ from armagnn import kernels
 from armagnn.errors import ParameterError, ShapeError
 from armagnn.nn import activations
 from armagnn.nn.arma import ARMAConv
-from armagnn.nn.cayley import CayleyConv, horner
-from armagnn.nn.cayley_transform import transform
-from armagnn.nn.chebyshev import ChebConv, _clenshaw, largest_eigenvalue
+from armagnn.nn.cayley import CayleyConv, horner, is_polynomial
+from armagnn.nn.cayley_transform import Jacobi
+from armagnn.nn.chebyshev import ChebConv
 from armagnn.nn.conv import Conv, propagate
 from armagnn.nn.gcn import GCNConv
+from armagnn.nn.polynomial import clenshaw, mixed, shifted, signed
 from armagnn.nn.recursion import recursion
 from armagnn.operators import CSR, GraphOperator
 
@@ -89,13 +90,28 @@ def _filtered(conv: Conv, scales: CSR, table: Tensor, op: GraphOperator) -> Tens
     if isinstance(conv, GCNConv):
         return propagate(op, times(conv.weight))
     if isinstance(conv, ChebConv):
-        scale = 2.0 / (largest_eigenvalue(op) if conv.lambda_max == "computed" else float(conv.lambda_max))
-        return _clenshaw(lambda y: scale * propagate(op, y) - y, [times(weight) for weight in conv.weight.unbind(1)])
+        return _polynomial(conv._scale(op), conv.weight.transpose(0, 1), scales, table, op)
+    if isinstance(conv, CayleyConv) and is_polynomial(op):
+        return _polynomial(1.0, mixed(conv._coefficients(), conv.weight), scales, table, op)
     if isinstance(conv, CayleyConv):
         first, *rest = conv.weight.unbind(1)
         pairs = [
             torch.stack([times(real), times(imaginary)], 1)
             for real, imaginary in zip(rest[::2], rest[1::2], strict=True)
         ]
-        return times(first) + 2 * horner(transform(op, conv.zoom, conv.jacobi), pairs)
+        return times(first) + 2 * horner(Jacobi(op, conv.zoom, conv.jacobi), pairs)
     raise ParameterError(f"{type(conv).__name__} does not look at its input through products X W only.")
+
+
+def _polynomial(scale: float, weights: Tensor, scales: CSR, table: Tensor, op: GraphOperator) -> Tensor:
+    """Return the sum of T_n(sL - I) X W_n, shape (N, B, F_out)."""
+    degree, width = weights.shape[0] - 1, weights.shape[2]
+    products = torch.matmul(table, signed(weights)).to(op.dtype).unbind(0)
+
+    def add(n: int, z: Tensor | None) -> Tensor:
+        """Return diag(c) (E W_n) + z: one launch."""
+        z = None if z is None else z.reshape(-1, width)
+        y = kernels.gcs(*scales._arguments(), products[n], z, None, None, 0.0, 0, "none", 0.0)
+        return y.reshape(op.num_nodes, -1)
+
+    return clenshaw(shifted(op, scale, degree), degree, add).reshape(op.num_nodes, -1, width)

@@ -1,0 +1,103 @@
+r"""Polynomial filters in the frequencies of a small graph: what many signals on it want.
+
+With :math:`L = U \mathrm{diag}(\lambda) U^\top`, found once, any filter is two dense products, whatever its degree:
+
+.. math::
+    \sum_c r_c(L) X W_c = U \hat Y, \qquad \hat Y_\lambda = \hat X_\lambda \sum_c r_c(\lambda) W_c, \qquad
+    \hat X = U^\top X.
+
+A recursion is a chain of sparse products instead, each a moment's work.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+from armagnn.nn.keep import once_per_operator
+from armagnn.nn.polynomial import mixed
+from armagnn.operators import GraphOperator
+from armagnn.operators.modes import may_be_kept, normal_mode
+
+MOST_NODES: Final = 1024
+"""Nodes of a small graph: its vectors have 4 MiB in float32."""
+
+FEWEST_SIGNALS: Final = 16
+"""Signals for which the vectors of a graph are worth finding. Batches of graphs, which change, are one signal."""
+
+RATIO: Final = 32
+"""Multiplications of dense products that take no longer than one of a recursion: about 60 on one core, where it was
+measured."""
+
+
+class Spectrum(NamedTuple):
+    """The frequencies λ, shape (N), float64, and the vectors U, shape (N, N), of a Laplacian."""
+
+    frequencies: Tensor
+    vectors: Tensor
+
+
+def spectral_pays(op: GraphOperator, signals: int, degree: int, channels: tuple[int, int]) -> bool:
+    """Return whether so many signals are filtered faster in the frequencies than by a recursion of that degree.
+
+    The dense products meet all channels, F_in and F_out; a recursion the fewer of them, D times.
+
+    Example:
+        >>> pair = GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]), kind="laplacian")
+        >>> spectral_pays(pair, 100, 25, (8, 16)), spectral_pays(pair, 1, 25, (8, 16))
+        (True, False)
+    """
+    small = op.num_nodes <= MOST_NODES and signals >= FEWEST_SIGNALS
+    dense, sparse = op.num_nodes**2 * sum(channels), degree * op.nnz * min(channels)
+    return small and dense <= RATIO * sparse and spectral_can(op)
+
+
+def spectral_can(op: GraphOperator) -> bool:
+    """Return whether an operator has frequencies that are known or can be found, and kept, here and now."""
+    if torch.compiler.is_compiling() or not op.symmetric or op.value.requires_grad:
+        return False
+    return bool(_kept(op)) or may_be_kept(op.value)
+
+
+def spectrum(op: GraphOperator) -> Spectrum:
+    """Return the frequencies and vectors of a symmetric operator; found once.
+
+    Example:
+        >>> pair = GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]), kind="laplacian")
+        >>> spectrum(pair).frequencies.abs().round(decimals=6)
+        tensor([0., 2.], dtype=torch.float64)
+    """
+    kept = _kept(op)
+    if not kept:  # made as in no special mode: what the first call was made in must not show in the others
+        with normal_mode(), torch.no_grad(), torch.autocast(op.device.type, enabled=False):
+            frequencies, vectors = torch.linalg.eigh(op.to_dense().double())
+            kept.append(Spectrum(frequencies, vectors.to(op.dtype)))
+    return kept[0]
+
+
+@once_per_operator
+def _kept(op: GraphOperator) -> list[Spectrum]:
+    return []
+
+
+def spectral(op: GraphOperator, x: Tensor, weight: Tensor, table: Tensor) -> Tensor:
+    r"""Return :math:`\sum_c r_c(L) X W_c`, shape (N, batch, F_out).
+
+    Args:
+        op: L, symmetric.
+        x: (N, batch, F_in).
+        weight: the W_c, shape (F_in, C, F_out).
+        table: :math:`r_c(\lambda)` of the frequencies of L, as `spectrum` has them, shape (N, C).
+
+    Example:
+        >>> pair = GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]), kind="laplacian")
+        >>> table = spectrum(pair).frequencies.unsqueeze(1)  # r(L) = L
+        >>> spectral(pair, torch.tensor([[[1.0]], [[3.0]]]), torch.ones(1, 1, 1), table).flatten().round(decimals=4)
+        tensor([-2.,  2.])
+    """
+    vectors = spectrum(op).vectors
+    transformed = (vectors.t() @ x.flatten(1)).view(x.shape)
+    filtered = torch.bmm(transformed, mixed(table, weight).to(transformed.dtype))
+    return (vectors @ filtered.flatten(1)).view(filtered.shape)

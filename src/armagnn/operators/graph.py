@@ -309,7 +309,7 @@ class GraphOperator(CSR):
                 transposed=self._transposed,
                 symmetric=self.symmetric,
             )
-        if may_be_kept(value):
+        if may_be_kept(value) and not self.value.requires_grad:  # also where gradients are off for now
             self._off = off
         return off
 

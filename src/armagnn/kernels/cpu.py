@@ -19,7 +19,7 @@ from numba import prange, types
 from numba.extending import intrinsic
 from torch import Tensor
 
-from armagnn.kernels import reference, threads
+from armagnn.kernels import cpu_maxima, reference, threads
 from armagnn.kernels.compiled import compiled
 from armagnn.kernels.gather import blocks, gather
 from armagnn.kernels.random import DROPOUT, MASK, MULTIPLIERS, ROUNDS, WEYL, threshold, thresholds
@@ -439,6 +439,7 @@ IN_PLACE = True
 MEAN = False
 SIGNALS = True
 affine, outer = reference.affine, reference.outer
+row_max, row_max_back = cpu_maxima.row_max, cpu_maxima.row_max_back
 early_step, late_step = reference.early_step, reference.late_step
 finish = reference.finish
 stack_matmul = reference.stack_matmul

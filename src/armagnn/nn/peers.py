@@ -1,4 +1,8 @@
-"""GAT, GraphSAGE and GIN: PyTorch Geometric's layers behind the same call as ours."""
+"""GAT, GraphSAGE and GIN: PyTorch Geometric's layers behind the same call as ours.
+
+What GraphSAGE and GIN collect from the neighbours is collected by our kernels: PyG would write down the features of the
+source of every edge first, forwards and backwards.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +13,20 @@ import torch
 import torch_geometric.nn as pyg
 from torch import Tensor, nn
 
+from armagnn import kernels
 from armagnn.errors import ParameterError
 from armagnn.nn.checks import check_size
-from armagnn.nn.conv import Conv, times
+from armagnn.nn.conv import Conv, propagate, times
 from armagnn.nn.keep import once_per_operator
 from armagnn.operators import CSR, GraphOperator
+from armagnn.operators.modes import normal_mode
 
 
 class Peer(Conv):
     """A layer of PyG's on the ``adjacency`` operator: bias and activation are ours, the rest theirs (`conv`).
 
-    Edges are what the operator stores: weights are not used, and parallel edges count once. PyG takes neither sparse
-    features nor many signals on one graph. So sparse features are made dense here, and only here (not by GIN, which
-    multiplies them first); signals become the disjoint graphs of a batch.
+    Edges are what the operator stores: weights are not used, and parallel edges count once. PyG takes no sparse
+    features. So they are made dense here, and only here (not by GIN, which multiplies them first).
     """
 
     kind = "adjacency"
@@ -50,18 +55,8 @@ class Peer(Conv):
                     nn.init.zeros_(module.bias)
 
     def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
-        assert op is not None
-        x = x.to_dense().unsqueeze(1) if isinstance(x, CSR) else x
-        nodes, batch = x.shape[:2]
-        edges = self._edges(op)
-        if batch != 1:  # node n of signal b is row n * batch + b
-            edges = (edges.unsqueeze(2) * batch + torch.arange(batch, device=edges.device)).flatten(1)
-        out: Tensor = self.conv(x.flatten(0, 1), edges)
-        return out.reshape(nodes, batch, self.out_channels)
-
-    def _edges(self, op: GraphOperator) -> Tensor:
-        """Return the edges that PyG's layer is given."""
-        return edge_index(op)
+        out: Tensor = self.conv(x.to_dense().unsqueeze(1) if isinstance(x, CSR) else x, op)
+        return out
 
 
 class GATConv(Peer):
@@ -75,7 +70,8 @@ class GATConv(Peer):
     default, the paper's 8 heads. The heads are averaged, so that the output has F_out features whatever their number;
     with ``concat`` each head has F_out / H features and they stand side by side.
 
-    ``dropout`` acts on the input features; the attention coefficients are not dropped.
+    ``dropout`` acts on the input features; the attention coefficients are not dropped. Many signals on one graph
+    become the disjoint graphs of a batch.
 
     Example:
         >>> import torch
@@ -105,8 +101,15 @@ class GATConv(Peer):
 
         super().__init__(conv, in_channels, out_channels, act, dropout, bias)
 
-    def _edges(self, op: GraphOperator) -> Tensor:
-        return edge_index_with_loops(op)
+    def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
+        assert op is not None
+        x = x.to_dense().unsqueeze(1) if isinstance(x, CSR) else x
+        nodes, batch = x.shape[:2]
+        edges = edge_index_with_loops(op)
+        if batch != 1:  # node n of signal b is row n * batch + b
+            edges = (edges.unsqueeze(2) * batch + torch.arange(batch, device=edges.device)).flatten(1)
+        out: Tensor = self.conv(x.flatten(0, 1), edges)
+        return out.reshape(nodes, batch, self.out_channels)
 
     def _settings(self) -> dict[str, Any]:
         return {"heads": self.conv.heads} | ({"concat": True} if self.conv.concat else {})
@@ -137,9 +140,17 @@ class SAGEConv(Peer):
         bias: bool = True,
     ) -> None:
         super().__init__(
-            lambda: pyg.SAGEConv(in_channels, out_channels, aggr="max", bias=False),
+            lambda: _Max(in_channels, out_channels, aggr="max", bias=False),
             in_channels, out_channels, act, dropout, bias,
         )  # fmt: skip
+
+
+class _Max(pyg.SAGEConv):
+    """PyG's GraphSAGE, whose maximum is our kernel's."""
+
+    def propagate(self, op: GraphOperator, x: tuple[Tensor, Tensor], size: Any = None) -> Tensor:
+        there = (op.rowptr, op.col) if op.symmetric else op._structure()[:2]
+        return kernels.neighbour_max(op.rowptr, op.col, *there, x[0].flatten(1)).view(x[0].shape)
 
 
 class GINConv(Peer):
@@ -195,15 +206,30 @@ class GINConv(Peer):
 
 
 class _ProductFirst(pyg.GINConv):
-    """PyG's GIN, of features that the first matrix of its MLP has met already."""
+    """PyG's GIN, of features that the first matrix of its MLP has met already; the sum is a product with a matrix."""
 
-    def forward(self, x: Tensor, edges: Tensor) -> Tensor:
+    def forward(self, x: Tensor, op: GraphOperator) -> Tensor:
         first, *rest = self.nn
-        out = self.propagate(edges, x=(x, x)) + (1 + self.eps) * x
+        out = propagate(pattern(op), x) + (1 + self.eps) * x
         out = out if first.bias is None else out + first.bias
         for layer in rest:
             out = layer(out)
         return out  # type: ignore[no-any-return]
+
+
+@once_per_operator
+def pattern(op: GraphOperator) -> GraphOperator:
+    """Return the operator with a one in the place of every stored entry.
+
+    Example:
+        >>> op = GraphOperator.from_edge_index(torch.tensor([[0], [1]]), 2, torch.tensor([0.5]), kind="adjacency")
+        >>> pattern(op).to_dense()
+        tensor([[0., 0.],
+                [1., 0.]])
+    """
+    with normal_mode():
+        ones = torch.ones_like(op.value, requires_grad=False)
+        return op._new(op.rowptr, op.col, ones, op.shape, op._transposed, op.symmetric)
 
 
 @once_per_operator

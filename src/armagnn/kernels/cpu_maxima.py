@@ -1,0 +1,88 @@
+"""The maximum over the neighbours of every node, on the processor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from numba import prange
+from torch import Tensor
+
+from armagnn.kernels import maxima, threads
+from armagnn.kernels.compiled import compiled
+
+Array = npt.NDArray[Any]
+
+MIN_NUMBERS = 1 << 18
+"""Numbers that are compared, below which a second thread costs more than it brings."""
+
+
+@compiled()
+def _max_rows(rowptr: Array, col: Array, x: Array, most: Array, ties: Array, lo: int, hi: int) -> None:
+    for i in range(lo, hi):
+        start, end = rowptr[i], rowptr[i + 1]
+        for c in range(x.shape[1]):
+            most[i, c], ties[i, c] = 0, 1
+        if start < end:
+            for c in range(x.shape[1]):
+                most[i, c] = x[col[start], c]
+        for j in range(start + 1, end):
+            k = col[j]
+            for c in range(x.shape[1]):  # without branches, so that it becomes vector code
+                here, there = most[i, c], x[k, c]
+                more, same = there > here, there == here
+                most[i, c] = there if more else here
+                ties[i, c] = x.dtype.type(1) if more else ties[i, c] + x.dtype.type(same)
+
+
+@compiled(parallel=True)
+def _max_team(bounds: Array, rowptr: Array, col: Array, x: Array, most: Array, ties: Array) -> None:
+    for t in prange(bounds.size - 1):
+        _max_rows(rowptr, col, x, most, ties, bounds[t], bounds[t + 1])
+
+
+@compiled()
+def _back_rows(rowptr: Array, col: Array, x: Array, most: Array, shares: Array, out: Array, lo: int, hi: int) -> None:
+    for i in range(lo, hi):
+        for c in range(x.shape[1]):
+            out[i, c] = 0
+        for j in range(rowptr[i], rowptr[i + 1]):
+            k = col[j]
+            for c in range(x.shape[1]):
+                out[i, c] += shares[k, c] if most[k, c] == x[i, c] else x.dtype.type(0)
+
+
+@compiled(parallel=True)
+def _back_team(bounds: Array, rowptr: Array, col: Array, x: Array, most: Array, shares: Array, out: Array) -> None:
+    for t in prange(bounds.size - 1):
+        _back_rows(rowptr, col, x, most, shares, out, bounds[t], bounds[t + 1])
+
+
+def _bounds(rowptr: Array, width: int) -> list[int]:
+    """Cut the rows into chunks of about equally many nonzeros."""
+    chunks = threads.num_chunks(int(rowptr[-1]) * width, MIN_NUMBERS)
+    targets = np.linspace(0, rowptr[-1], chunks + 1)[1:-1]
+    return [0, *np.searchsorted(rowptr, targets).tolist(), rowptr.size - 1]
+
+
+def row_max(rowptr: Tensor, col: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the maxima, and how many neighbours have each; `maxima.row_max` is the same in plain torch."""
+    if x.dtype not in (torch.float32, torch.float64):
+        return maxima.row_max(rowptr, col, x)
+    most = torch.empty(rowptr.shape[0] - 1, x.shape[1], dtype=x.dtype)
+    ties = torch.empty_like(most)
+    given = tuple(tensor.numpy(force=True) for tensor in (rowptr, col, x))
+    threads.run(_max_rows, _max_team, (*given, most.numpy(), ties.numpy()), _bounds(given[0], x.shape[1]))
+    return most, ties
+
+
+def row_max_back(t_rowptr: Tensor, t_col: Tensor, x: Tensor, most: Tensor, shares: Tensor) -> Tensor:
+    """Return the gradient of x; `maxima.row_max_back` is the same in plain torch."""
+    if x.dtype not in (torch.float32, torch.float64):
+        return maxima.row_max_back(t_rowptr, t_col, x, most, shares)
+    out = torch.empty_like(x)
+    given = tuple(tensor.numpy(force=True) for tensor in (t_rowptr, t_col, x, most, shares))
+    threads.run(_back_rows, _back_team, (*given, out.numpy()), _bounds(given[0], x.shape[1]))
+    return out

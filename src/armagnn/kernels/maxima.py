@@ -1,0 +1,72 @@
+r"""The maximum over the neighbours of every node, feature by feature, :math:`\max_{j \in \mathcal N(i)} x_j`.
+
+No (edges × features) tensor exists, forwards or backwards. Where several neighbours have the maximum, each gets its
+share of the gradient; a node without neighbours has 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from armagnn.kernels import reference
+from armagnn.kernels.ops import backend
+
+
+class _NeighbourMax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rowptr: Tensor, col: Tensor, t_rowptr: Tensor, t_col: Tensor, x: Tensor) -> Tensor:
+        x = x.contiguous()
+        most, ties = getattr(backend(x.device), "row_max", row_max)(rowptr, col, x)
+        ctx.save_for_backward(t_rowptr, t_col, x, most, ties)
+        return most
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        t_rowptr, t_col, x, most, ties = ctx.saved_tensors
+        shares = (grads[0] / ties).contiguous()
+        found = getattr(backend(x.device), "row_max_back", row_max_back)(t_rowptr, t_col, x, most, shares)
+        return None, None, None, None, found
+
+
+def neighbour_max(rowptr: Tensor, col: Tensor, t_rowptr: Tensor, t_col: Tensor, x: Tensor) -> Tensor:
+    """Return the maximum of the rows of x, shape (N, F), that each row of a matrix has entries for; 0 without any.
+
+    The matrix is given by its pattern and that of its transpose; its values do not matter.
+
+    Example:
+        >>> rowptr, col = torch.tensor([0, 2, 2, 3]), torch.tensor([1, 2, 0])
+        >>> t_rowptr, t_col = torch.tensor([0, 1, 2, 3]), torch.tensor([2, 0, 0])
+        >>> neighbour_max(rowptr, col, t_rowptr, t_col, torch.tensor([[1.0, -4.0], [2.0, -2.0], [3.0, -3.0]]))
+        tensor([[ 3., -2.],
+                [ 0.,  0.],
+                [ 1., -4.]])
+    """
+    return _NeighbourMax.apply(rowptr, col, t_rowptr, t_col, x)  # type: ignore[no-any-return,no-untyped-call]
+
+
+def row_max(rowptr: Tensor, col: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the maxima and, in the type of x, how many neighbours have each: 1 where there is none. In plain torch."""
+    rows, width = reference.rows_of(rowptr, col.shape[0]).long(), x.shape[1]
+    most = x.new_zeros(rowptr.shape[0] - 1, width)
+    ties = torch.zeros_like(most)
+    for part in torch.split(torch.arange(width, device=x.device), max(1, reference.SLICE // max(1, col.shape[0]))):
+        values = x[:, part][col.long()]
+        index = rows.unsqueeze(1).expand_as(values)
+        found = most[:, part].scatter_reduce(0, index, values, "amax", include_self=False)
+        most[:, part] = found
+        ties[:, part] = ties[:, part].index_add(0, rows, (values == found[rows]).to(x.dtype))
+    return most, ties.clamp(min=1)
+
+
+def row_max_back(t_rowptr: Tensor, t_col: Tensor, x: Tensor, most: Tensor, shares: Tensor) -> Tensor:
+    """Return for every row of x the sum of the shares of those rows whose maximum it has. In plain torch."""
+    rows, width = reference.rows_of(t_rowptr, t_col.shape[0]).long(), x.shape[1]
+    out, to = torch.zeros_like(x), t_col.long()
+    for part in torch.split(torch.arange(width, device=x.device), max(1, reference.SLICE // max(1, to.shape[0]))):
+        given = torch.where(most[:, part][to] == x[:, part][rows], shares[:, part][to], 0.0)
+        out[:, part] = out[:, part].index_add(0, rows, given)
+    return out

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from armagnn.kernels import backend, cpu_maxima, maxima, neighbour_max, reference
+from armagnn.kernels import backend, cpu_maxima, maxima, neighbour_max, reference, threads
 from strategies import graphs
 
 BACKENDS = [maxima, cpu_maxima]
@@ -58,7 +58,7 @@ def test_values_and_gradients_with_many_equal_numbers(graph: Any, width: int, le
 @pytest.mark.parametrize("way", BACKENDS, ids=["torch", "cpu"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 def test_types_and_several_threads(way: Any, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_maxima, "MIN_NUMBERS", 1)
+    monkeypatch.setattr(threads, "num_chunks", lambda work, minimum: 3)
     monkeypatch.setattr(reference, "SLICE", 64)  # a few columns at a time
     generator = torch.Generator().manual_seed(0)
     adjacency = (torch.rand(60, 60, generator=generator) < 0.1).double()

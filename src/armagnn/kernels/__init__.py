@@ -7,6 +7,7 @@
 `reference`    plain torch: the oracle in tests and the fall-back where nothing faster is installed
 `cpu`          numba kernels for the processor, built on `gather`, `tile` (vector code), `threads`, `compiled`
 `gpu`          Triton kernels for the GPU
+`attention`    attention over neighbours, values and gradients
 `maxima`       the maximum over neighbours, values and gradients
 `slicing`      blocks of a block-diagonal matrix: batches of small graphs
 `matching`     pairs of nodes: coarser graphs; `lazy`: both are compiled when they are first called
@@ -14,6 +15,7 @@
 =============  =====================================================================================
 """
 
+from armagnn.kernels.attention import neighbour_attention
 from armagnn.kernels.layer import Settings, arma_layer, usable
 from armagnn.kernels.maxima import neighbour_max
 from armagnn.kernels.ops import (
@@ -42,6 +44,7 @@ __all__ = [
     "dropout_trials",
     "gcs",
     "keep_rows_whole",
+    "neighbour_attention",
     "neighbour_max",
     "sddmm",
     "sort_coo",

@@ -19,7 +19,7 @@ from numba import prange, types
 from numba.extending import intrinsic
 from torch import Tensor
 
-from armagnn.kernels import cpu_maxima, reference, threads
+from armagnn.kernels import cpu_attention, cpu_maxima, reference, threads
 from armagnn.kernels.compiled import compiled
 from armagnn.kernels.gather import blocks, gather
 from armagnn.kernels.random import DROPOUT, MASK, MULTIPLIERS, ROUNDS, WEYL, threshold, thresholds
@@ -440,6 +440,7 @@ MEAN = False
 SIGNALS = True
 affine, outer = reference.affine, reference.outer
 row_max, row_max_back = cpu_maxima.row_max, cpu_maxima.row_max_back
+attend, attend_back = cpu_attention.attend, cpu_attention.attend_back
 early_step, late_step = reference.early_step, reference.late_step
 finish = reference.finish
 stack_matmul = reference.stack_matmul

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import torch
 from numba import prange
@@ -14,9 +13,6 @@ from armagnn.kernels import maxima, threads
 from armagnn.kernels.compiled import compiled
 
 Array = npt.NDArray[Any]
-
-MIN_NUMBERS = 1 << 18
-"""Numbers that are compared, below which a second thread costs more than it brings."""
 
 
 @compiled()
@@ -60,13 +56,6 @@ def _back_team(bounds: Array, rowptr: Array, col: Array, x: Array, most: Array, 
         _back_rows(rowptr, col, x, most, shares, out, bounds[t], bounds[t + 1])
 
 
-def _bounds(rowptr: Array, width: int) -> list[int]:
-    """Cut the rows into chunks of about equally many nonzeros."""
-    chunks = threads.num_chunks(int(rowptr[-1]) * width, MIN_NUMBERS)
-    targets = np.linspace(0, rowptr[-1], chunks + 1)[1:-1]
-    return [0, *np.searchsorted(rowptr, targets).tolist(), rowptr.size - 1]
-
-
 def row_max(rowptr: Tensor, col: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the maxima, and how many neighbours have each; `maxima.row_max` is the same in plain torch."""
     if x.dtype not in (torch.float32, torch.float64):
@@ -74,7 +63,7 @@ def row_max(rowptr: Tensor, col: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     most = torch.empty(rowptr.shape[0] - 1, x.shape[1], dtype=x.dtype)
     ties = torch.empty_like(most)
     given = tuple(tensor.numpy(force=True) for tensor in (rowptr, col, x))
-    threads.run(_max_rows, _max_team, (*given, most.numpy(), ties.numpy()), _bounds(given[0], x.shape[1]))
+    threads.run(_max_rows, _max_team, (*given, most.numpy(), ties.numpy()), threads.row_bounds(given[0], x.shape[1]))
     return most, ties
 
 
@@ -84,5 +73,5 @@ def row_max_back(t_rowptr: Tensor, t_col: Tensor, x: Tensor, most: Tensor, share
         return maxima.row_max_back(t_rowptr, t_col, x, most, shares)
     out = torch.empty_like(x)
     given = tuple(tensor.numpy(force=True) for tensor in (t_rowptr, t_col, x, most, shares))
-    threads.run(_back_rows, _back_team, (*given, out.numpy()), _bounds(given[0], x.shape[1]))
+    threads.run(_back_rows, _back_team, (*given, out.numpy()), threads.row_bounds(given[0], x.shape[1]))
     return out

@@ -18,7 +18,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from armagnn.kernels import gpu_adam, gpu_dense, gpu_maxima, gpu_slicing, reference
+from armagnn.kernels import gpu_adam, gpu_attention, gpu_dense, gpu_maxima, gpu_slicing, reference
 from armagnn.kernels.gpu_rules import ACTIVATIONS, activated, keep, keep_fours, limit_of
 from armagnn.kernels.ops import LONG
 from armagnn.kernels.random import DROPOUT, threshold
@@ -29,6 +29,7 @@ stack_mean, reorder = reference.stack_mean, reference.reorder
 early_step, late_step, outer = gpu_dense.early_step, gpu_dense.late_step, gpu_dense.outer
 MOST_CHANNELS, adam, take_padded = gpu_dense.MOST_CHANNELS, gpu_adam.adam, gpu_slicing.take_padded
 row_max, row_max_back = gpu_maxima.row_max, gpu_maxima.row_max_back
+attend, attend_back = gpu_attention.attend, gpu_attention.attend_back
 
 IN_PLACE = True
 """`gcs` may write over its skip connection: every entry is read and written by one program alone."""

@@ -19,6 +19,7 @@ from typing import Any
 
 import numba
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from armagnn.kernels.compiled import compiled
@@ -68,6 +69,18 @@ def _get_pool(size: int) -> ThreadPoolExecutor:
 def num_chunks(work: int, minimum: int) -> int:
     """Return into how many chunks ``work`` units are cut: one a thread, each of at least ``minimum`` units."""
     return max(1, min(torch.get_num_threads(), work // minimum))
+
+
+def row_bounds(rowptr: npt.NDArray[Any], width: int, minimum: int = 1 << 18) -> list[int]:
+    """Cut the rows of a matrix into chunks of about equally many nonzeros, for work of ``width`` units on each.
+
+    Example:
+        >>> row_bounds(np.array([0, 2, 4, 5]), 10)
+        [0, 3]
+    """
+    chunks = num_chunks(int(rowptr[-1]) * width, minimum)
+    targets = np.linspace(0, rowptr[-1], chunks + 1)[1:-1]
+    return [0, *np.searchsorted(rowptr, targets).tolist(), rowptr.size - 1]
 
 
 def run(rows: Callable[..., None], team: Callable[..., None], arguments: tuple[Any, ...], bounds: list[int]) -> None:

@@ -1,7 +1,7 @@
 """GAT, GraphSAGE and GIN: PyTorch Geometric's layers behind the same call as ours.
 
-What GraphSAGE and GIN collect from the neighbours is collected by our kernels: PyG would write down the features of the
-source of every edge first, forwards and backwards.
+The parameters and what is done with them node by node are PyG's. What a layer collects from the neighbours is collected
+by our kernels: PyG would write down the features of the source of every edge first, forwards and backwards.
 """
 
 from __future__ import annotations
@@ -70,8 +70,7 @@ class GATConv(Peer):
     default, the paper's 8 heads. The heads are averaged, so that the output has F_out features whatever their number;
     with ``concat`` each head has F_out / H features and they stand side by side.
 
-    ``dropout`` acts on the input features; the attention coefficients are not dropped. Many signals on one graph
-    become the disjoint graphs of a batch.
+    ``dropout`` acts on the input features; the attention coefficients are not dropped.
 
     Example:
         >>> import torch
@@ -96,23 +95,26 @@ class GATConv(Peer):
             if concat and out_channels % heads:
                 raise ParameterError(f"concat=True needs out_channels divisible by heads={heads}, got {out_channels}.")
             width = out_channels // heads if concat else out_channels
-            # self-loops are added once per operator: PyG would look for them, and wait for the GPU, in every pass
-            return pyg.GATConv(in_channels, width, heads, concat, add_self_loops=False, bias=False)
+            return _Attention(in_channels, width, heads, concat, bias=False)
 
         super().__init__(conv, in_channels, out_channels, act, dropout, bias)
 
-    def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
-        assert op is not None
-        x = x.to_dense().unsqueeze(1) if isinstance(x, CSR) else x
-        nodes, batch = x.shape[:2]
-        edges = edge_index_with_loops(op)
-        if batch != 1:  # node n of signal b is row n * batch + b
-            edges = (edges.unsqueeze(2) * batch + torch.arange(batch, device=edges.device)).flatten(1)
-        out: Tensor = self.conv(x.flatten(0, 1), edges)
-        return out.reshape(nodes, batch, self.out_channels)
-
     def _settings(self) -> dict[str, Any]:
         return {"heads": self.conv.heads} | ({"concat": True} if self.conv.concat else {})
+
+
+class _Attention(pyg.GATConv):
+    """PyG's GAT, whose attention is our kernel's."""
+
+    def forward(self, x: Tensor, op: GraphOperator) -> Tensor:
+        z = self.lin(x).unflatten(-1, (self.heads, self.out_channels))  # (N, batch, H, C)
+        source, target = ((z * att).sum(-1).flatten(1) for att in (self.att_src, self.att_dst))
+        # the heads of all signals are heads side by side
+        out = kernels.neighbour_attention(
+            (op.rowptr, op.col), transposed(op), z.flatten(1, 2), source, target, self.negative_slope
+        )
+        out = out.view(z.shape)
+        return out.flatten(-2) if self.concat else out.mean(-2)
 
 
 class SAGEConv(Peer):
@@ -149,8 +151,7 @@ class _Max(pyg.SAGEConv):
     """PyG's GraphSAGE, whose maximum is our kernel's."""
 
     def propagate(self, op: GraphOperator, x: tuple[Tensor, Tensor], size: Any = None) -> Tensor:
-        there = (op.rowptr, op.col) if op.symmetric else op._structure()[:2]
-        return kernels.neighbour_max(op.rowptr, op.col, *there, x[0].flatten(1)).view(x[0].shape)
+        return kernels.neighbour_max(op.rowptr, op.col, *transposed(op), x[0].flatten(1)).view(x[0].shape)
 
 
 class GINConv(Peer):
@@ -232,26 +233,12 @@ def pattern(op: GraphOperator) -> GraphOperator:
         return op._new(op.rowptr, op.col, ones, op.shape, op._transposed, op.symmetric)
 
 
-@once_per_operator
-def edge_index(op: GraphOperator) -> Tensor:
-    """Return (source, target) of every stored entry, shape (2, nnz), sorted by target.
+def transposed(op: GraphOperator) -> tuple[Tensor, Tensor]:
+    """Return pointers and columns of the transpose of the pattern.
 
     Example:
-        >>> edge_index(GraphOperator.from_edge_index(torch.tensor([[0, 2, 1], [1, 1, 2]]), kind="adjacency"))
-        tensor([[0, 2, 1],
-                [1, 1, 2]])
+        >>> op = GraphOperator.from_edge_index(torch.tensor([[0], [1]]), 2, kind="adjacency")
+        >>> transposed(op)[0].tolist(), op.rowptr.tolist()
+        ([0, 1, 1], [0, 0, 1])
     """
-    return torch.stack([op.col.long(), op._rows()])
-
-
-@once_per_operator
-def edge_index_with_loops(op: GraphOperator) -> Tensor:
-    """Return the edges between different nodes, and one from every node to itself.
-
-    Example:
-        >>> edge_index_with_loops(GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 1]]), kind="adjacency"))
-        tensor([[0, 0, 1],
-                [1, 0, 1]])
-    """
-    edges, nodes = edge_index(op), torch.arange(op.num_nodes, device=op.device)
-    return torch.cat([edges[:, edges[0] != edges[1]], nodes.expand(2, -1)], dim=1)
+    return (op.rowptr, op.col) if op.symmetric else op._structure()[:2]

@@ -1,0 +1,117 @@
+"""Attention over the neighbours of every node, on the processor; `attention` says what is computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from numba import prange
+from torch import Tensor
+
+from armagnn.kernels import threads
+from armagnn.kernels.compiled import compiled
+
+Array = npt.NDArray[Any]
+
+
+@compiled()
+def _attend_rows(
+    rowptr: Array, col: Array, z: Array, s: Array, d: Array, slope: Any, out: Array, log: Array, slopes: Array,
+    slanted: Array, lo: int, hi: int,
+) -> None:  # fmt: skip
+    heads, width = z.shape[1], z.shape[2]
+    for i in range(lo, hi):
+        for h in range(heads):
+            most = s[i, h]
+            for j in range(rowptr[i], rowptr[i + 1]):
+                most = max(most, s[col[j], h])
+            x = most + d[i, h]
+            most = x if x > 0 else slope * x  # the activation rises, so the largest x has the largest score
+            total, flat = z.dtype.type(0), z.dtype.type(0)
+            for c in range(width):
+                out[i, h, c], slanted[i, h, c] = 0, 0
+            for j in range(rowptr[i], rowptr[i + 1] + 1):
+                k = i if j == rowptr[i + 1] else np.int64(col[j])  # the node itself comes last, and only then
+                if k == i and j < rowptr[i + 1]:
+                    continue
+                x = s[k, h] + d[i, h]
+                weight = np.exp((x if x > 0 else slope * x) - most)
+                slant = weight if x > 0 else slope * weight
+                total += weight
+                flat += slant
+                for c in range(width):
+                    out[i, h, c] += weight * z[k, h, c]
+                    slanted[i, h, c] += slant * z[k, h, c]
+            log[i, h], slopes[i, h] = most + np.log(total), flat / total
+            for c in range(width):
+                out[i, h, c] /= total
+                slanted[i, h, c] /= total
+
+
+@compiled(parallel=True)
+def _attend_team(
+    bounds: Array, rowptr: Array, col: Array, z: Array, s: Array, d: Array, slope: Any, out: Array, log: Array,
+    slopes: Array, slanted: Array,
+) -> None:  # fmt: skip
+    for t in prange(bounds.size - 1):
+        _attend_rows(rowptr, col, z, s, d, slope, out, log, slopes, slanted, bounds[t], bounds[t + 1])
+
+
+@compiled()
+def _back_rows(
+    rowptr: Array, col: Array, g: Array, q: Array, s: Array, d: Array, log: Array, slope: Any, by_z: Array,
+    turned: Array, rest: Array, lo: int, hi: int,
+) -> None:  # fmt: skip
+    heads, width = g.shape[1], g.shape[2]
+    for j in range(lo, hi):
+        for h in range(heads):
+            total = g.dtype.type(0)
+            for c in range(width):
+                by_z[j, h, c], turned[j, h, c] = 0, 0
+            for e in range(rowptr[j], rowptr[j + 1] + 1):
+                i = j if e == rowptr[j + 1] else np.int64(col[e])
+                if i == j and e < rowptr[j + 1]:
+                    continue
+                x = s[j, h] + d[i, h]
+                weight = np.exp((x if x > 0 else slope * x) - log[i, h])
+                slant = weight if x > 0 else slope * weight
+                total += slant * q[i, h]
+                for c in range(width):
+                    by_z[j, h, c] += weight * g[i, h, c]
+                    turned[j, h, c] += slant * g[i, h, c]
+            rest[j, h] = total
+
+
+@compiled(parallel=True)
+def _back_team(
+    bounds: Array, rowptr: Array, col: Array, g: Array, q: Array, s: Array, d: Array, log: Array, slope: Any,
+    by_z: Array, turned: Array, rest: Array,
+) -> None:  # fmt: skip
+    for t in prange(bounds.size - 1):
+        _back_rows(rowptr, col, g, q, s, d, log, slope, by_z, turned, rest, bounds[t], bounds[t + 1])
+
+
+def attend(
+    rowptr: Tensor, col: Tensor, z: Tensor, s: Tensor, d: Tensor, slope: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the output, the logarithm of what the weights were divided by, and for the gradients the averages of the
+    slopes of the activation, and of the slopes times z.
+    """
+    found = torch.empty_like(z), torch.empty_like(s), torch.empty_like(s), torch.empty_like(z)
+    given = [tensor.numpy(force=True) for tensor in (rowptr, col, z, s, d)]
+    arguments = (*given, given[2].dtype.type(slope), *(tensor.numpy() for tensor in found))
+    threads.run(_attend_rows, _attend_team, arguments, threads.row_bounds(given[0], z.shape[1] * z.shape[2]))
+    return found
+
+
+def attend_back(
+    t_rowptr: Tensor, t_col: Tensor, g: Tensor, q: Tensor, s: Tensor, d: Tensor, log: Tensor, slope: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradient of z, and for that of s the sums of the slopes times g, and times q."""
+    found = torch.empty_like(g), torch.empty_like(g), torch.empty_like(s)
+    given = [tensor.numpy(force=True) for tensor in (t_rowptr, t_col, g, q, s, d, log)]
+    arguments = (*given, given[2].dtype.type(slope), *(tensor.numpy() for tensor in found))
+    threads.run(_back_rows, _back_team, arguments, threads.row_bounds(given[0], g.shape[1] * g.shape[2]))
+    return found

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from armagnn.kernels import cpu, reference
+from armagnn.kernels import cpu, reference, threads
 from kernels.checks import FUSED, KernelChecks, P, dtypes
 from oracles import TOLERANCE, numbers, sparse
 
@@ -129,10 +129,10 @@ def test_features_beyond_2_to_the_31_numbers() -> None:
     st.integers(1, 64),
     st.integers(1, 8),
 )
-def test_rows_are_cut_in_order_and_evenly(counts: list[int], width: int, threads: int) -> None:
-    torch.set_num_threads(threads)
+def test_rows_are_cut_in_order_and_evenly(counts: list[int], width: int, count: int) -> None:
+    torch.set_num_threads(count)
     rowptr = np.concatenate([[0], np.cumsum(counts)])
-    bounds = cpu._row_bounds(rowptr, width)
+    bounds = threads.row_bounds(rowptr, width, cpu.MIN_PRODUCTS)
     assert bounds[0] == 0
     assert bounds[-1] == len(counts)
     assert bounds == sorted(bounds)
@@ -140,3 +140,22 @@ def test_rows_are_cut_in_order_and_evenly(counts: list[int], width: int, threads
     share = work[-1] / (len(bounds) - 1)
     for lo, hi in itertools.pairwise(bounds):
         assert work[hi] - work[lo] <= share + max(counts) + 2  # never more than its share and one row
+
+
+# ----------------------------------------------------------------------------------------------------------------- adam
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_what_decays_becomes_zero_and_never_subnormal(dtype: torch.dtype) -> None:
+    tiny = torch.finfo(dtype).tiny
+    param = torch.tensor([[1.0, -1.0, 1e6 * tiny, -2 * tiny, 0.0]], dtype=dtype)
+    start = param.clone()
+    mean, square = torch.full_like(param, 4 * tiny), torch.full_like(param, 4 * tiny)
+    lr, decay = torch.tensor([1e-3]), torch.tensor([1e-6])
+    for step in range(1, 60):
+        cpu.adam(param, torch.zeros_like(param), mean, square, lr, decay, torch.tensor(float(step)))
+        for tensor in (param, mean, square):
+            assert ((tensor == 0) | (tensor.abs() >= tiny)).all()
+    assert not param[0, 2:].any()
+    assert (param[0, :2].abs() < start[0, :2].abs()).all()
+    assert (param[0, :2].abs() > 0.9).all()

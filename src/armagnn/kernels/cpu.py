@@ -238,9 +238,10 @@ def _trial_dropout_team(
 @compiled()
 def _adam_trials(
     param: Array, grad: Array, mean: Array, square: Array, size: Array, decay: Array, root: Any, beta1: Any,
-    beta2: Any, epsilon: Any, one: Any, lo: int, hi: int,
+    beta2: Any, epsilon: Any, one: Any, least: Any, lo: int, hi: int,
 ) -> None:  # fmt: skip
-    trials = size.size
+    # What decays towards zero stops short of the numbers that a processor takes a hundred times longer for.
+    trials, zero = size.size, one - one
     for row in range(lo, hi):
         step, weight = size[row % trials], decay[row % trials]
         p, q, means, squares = param[row], grad[row], mean[row], square[row]
@@ -248,17 +249,20 @@ def _adam_trials(
             g = q[c] + weight * p[c]
             m = beta1 * means[c] + (one - beta1) * g
             s = beta2 * squares[c] + (one - beta2) * g * g
-            means[c], squares[c] = m, s
-            p[c] -= step * m / (np.sqrt(s) / root + epsilon)
+            new = p[c] - step * m / (np.sqrt(s) / root + epsilon)
+            means[c] = m if abs(m) > least else zero
+            squares[c] = s if s > least else zero
+            p[c] = new if abs(new) > least else zero
 
 
 @compiled(parallel=True)
 def _adam_team(
     bounds: Array, param: Array, grad: Array, mean: Array, square: Array, size: Array, decay: Array, root: Any,
-    beta1: Any, beta2: Any, epsilon: Any, one: Any,
+    beta1: Any, beta2: Any, epsilon: Any, one: Any, least: Any,
 ) -> None:  # fmt: skip
     for t in prange(bounds.size - 1):
-        _adam_trials(param, grad, mean, square, size, decay, root, beta1, beta2, epsilon, one, bounds[t], bounds[t + 1])
+        lo, hi = bounds[t], bounds[t + 1]
+        _adam_trials(param, grad, mean, square, size, decay, root, beta1, beta2, epsilon, one, least, lo, hi)
 
 
 @compiled()
@@ -305,26 +309,6 @@ def _numpy(x: Tensor, dtype: torch.dtype | None = None) -> Array:
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
-def _row_bounds(rowptr: Array, width: int) -> list[int]:
-    """Cut the rows where the work, one unit a nonzero and one a row, is shared out evenly."""
-    rows, nonzeros = rowptr.size - 1, int(rowptr[-1])
-    chunks = threads.num_chunks((nonzeros + 2 * rows) * width, MIN_PRODUCTS)  # a row is begun and written besides
-    if chunks == 1:
-        return [0, rows]
-    total = nonzeros + rows
-    cuts, low = [0], 0
-    for target in range(1, chunks):
-        goal, high = total * target // chunks, rows
-        while low < high:  # the first row whose work ends at or behind the goal
-            middle = (low + high) // 2
-            if int(rowptr[middle]) + middle < goal:
-                low = middle + 1
-            else:
-                high = middle
-        cuts.append(low)
-    return [*cuts, rows]
-
-
 def _accumulator(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype == torch.float64 else torch.float32
 
@@ -356,7 +340,9 @@ def gcs(
             starts, widths, array,
         )  # fmt: skip
         if trials == 1:
-            threads.run(_product_rows, _product_team, arguments, _row_bounds(arguments[0], x.shape[1]))
+            threads.run(
+                _product_rows, _product_team, arguments, threads.row_bounds(arguments[0], x.shape[1], MIN_PRODUCTS)
+            )
         else:
             chunks = min(trials, threads.num_chunks(value.numel() * (x.shape[1] // trials), MIN_PRODUCTS))
             shares = [trials * k // chunks for k in range(chunks + 1)]
@@ -372,7 +358,7 @@ def sddmm(rowptr: Tensor, col: Tensor, a: Tensor, b: Tensor) -> Tensor:
     out = torch.zeros(col.numel(), dtype=work)
     if out.numel() and a.shape[1]:
         arrays = (_numpy(rowptr), _numpy(col), _numpy(a, work), _numpy(b, work), out.numpy())
-        threads.run(_sddmm_rows, _sddmm_team, arrays, _row_bounds(arrays[0], a.shape[1]))
+        threads.run(_sddmm_rows, _sddmm_team, arrays, threads.row_bounds(arrays[0], a.shape[1], MIN_PRODUCTS))
     return out.to(a.dtype)
 
 
@@ -417,7 +403,7 @@ def adam(
     fixed = (
         _numpy((lr / (1 - reference.BETA1**count)).to(param.dtype)), _numpy(decay.to(param.dtype)),
         kind((1 - reference.BETA2**count) ** 0.5), kind(reference.BETA1), kind(reference.BETA2),
-        kind(reference.EPSILON), kind(1),
+        kind(reference.EPSILON), kind(1), kind(np.finfo(kind).tiny / np.finfo(kind).eps),
     )  # fmt: skip
     chunks = min(rows, threads.num_chunks(param.numel(), MIN_PRODUCTS // 8))
     threads.run(_adam_trials, _adam_team, (*arrays, *fixed), [rows * k // chunks for k in range(chunks + 1)])

@@ -72,15 +72,30 @@ def num_chunks(work: int, minimum: int) -> int:
 
 
 def row_bounds(rowptr: npt.NDArray[Any], width: int, minimum: int = 1 << 18) -> list[int]:
-    """Cut the rows of a matrix into chunks of about equally many nonzeros, for work of ``width`` units on each.
+    """Cut the rows of a matrix where the work, one unit a nonzero and one a row, is shared out evenly.
+
+    Each unit is work on ``width`` numbers, and a chunk has ``minimum`` of them at least.
 
     Example:
         >>> row_bounds(np.array([0, 2, 4, 5]), 10)
         [0, 3]
     """
-    chunks = num_chunks(int(rowptr[-1]) * width, minimum)
-    targets = np.linspace(0, rowptr[-1], chunks + 1)[1:-1]
-    return [0, *np.searchsorted(rowptr, targets).tolist(), rowptr.size - 1]
+    rows, nonzeros = rowptr.size - 1, int(rowptr[-1])
+    chunks = num_chunks((nonzeros + 2 * rows) * width, minimum)  # a row is begun and written besides
+    if chunks == 1:
+        return [0, rows]
+    total = nonzeros + rows
+    cuts, low = [0], 0
+    for target in range(1, chunks):
+        goal, high = total * target // chunks, rows
+        while low < high:  # the first row whose work ends at or behind the goal
+            middle = (low + high) // 2
+            if int(rowptr[middle]) + middle < goal:
+                low = middle + 1
+            else:
+                high = middle
+        cuts.append(low)
+    return [*cuts, rows]
 
 
 def run(rows: Callable[..., None], team: Callable[..., None], arguments: tuple[Any, ...], bounds: list[int]) -> None:

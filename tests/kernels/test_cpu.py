@@ -159,3 +159,6 @@ def test_what_decays_becomes_zero_and_never_subnormal(dtype: torch.dtype) -> Non
     assert not param[0, 2:].any()
     assert (param[0, :2].abs() < start[0, :2].abs()).all()
     assert (param[0, :2].abs() > 0.9).all()
+    param[0, 0] = torch.nan
+    cpu.adam(param, torch.zeros_like(param), mean, square, lr, decay, torch.tensor(60.0))
+    assert param[0, 0].isnan()  # what has diverged is seen to have

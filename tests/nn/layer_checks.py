@@ -230,10 +230,6 @@ class LayerChecks:
         assert repr(plain).endswith("act=None, dropout=0.5)")
         assert "\n" not in repr(self.layer(2, 3, act=nn.PReLU()))
 
-
-class OwnLayerChecks(LayerChecks):
-    """Checks of our own layers: Glorot's limits, transforms of torch, learned operators, sparse features."""
-
     @pytest.mark.parametrize("sizes", [NARROW, WIDE])
     @pytest.mark.parametrize("given", ["shared", "sparse", "batched"])
     def test_vmap_over_three_trials_equals_a_loop(self, sizes: tuple[int, int], given: str) -> None:
@@ -268,6 +264,25 @@ class OwnLayerChecks(LayerChecks):
             for name, truth in zip(names, theirs, strict=True):
                 assert_near(ours[list(leaves).index(name)][index], truth)
 
+    def test_per_signal_gradients(self) -> None:
+        conv = self.make(*WIDE, act="tanh")
+        _, op, _ = self.problem(conv)
+        parameters, xs = dict(conv.named_parameters()), numbers(3, 9, WIDE[0])
+
+        def loss(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
+            return torch.func.functional_call(conv, parameters, (x, op)).square().sum()
+
+        each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, xs)
+        for index, x in enumerate(xs):
+            for name, truth in zip(
+                parameters, torch.autograd.grad(loss(parameters, x), list(parameters.values())), strict=True
+            ):
+                assert_near(each[name][index], truth)
+
+
+class OwnLayerChecks(LayerChecks):
+    """Checks of our own layers: Glorot's limits, transforms of torch, learned operators, sparse features."""
+
     @pytest.mark.parametrize("sparse", [True, False])
     def test_trials_draw_their_own_masks(self, sparse: bool) -> None:
         conv = self.make(*WIDE, dropout=0.5, act=None)
@@ -283,21 +298,6 @@ class OwnLayerChecks(LayerChecks):
         (gradient,) = torch.autograd.grad(one.sum(), leaves["weight"])
         assert gradient[0].abs().max() > 0
         assert gradient[1:].abs().max() == 0  # a trial's loss is its own
-
-    def test_per_signal_gradients(self) -> None:
-        conv = self.make(*WIDE, act="tanh")
-        _, op, _ = self.problem(conv)
-        parameters, xs = dict(conv.named_parameters()), numbers(3, 9, WIDE[0])
-
-        def loss(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
-            return torch.func.functional_call(conv, parameters, (x, op)).square().sum()
-
-        each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, xs)
-        for index, x in enumerate(xs):
-            for name, truth in zip(
-                parameters, torch.autograd.grad(loss(parameters, x), list(parameters.values())), strict=True
-            ):
-                assert_near(each[name][index], truth)
 
     def test_sparse_features_are_never_made_dense(self, monkeypatch: pytest.MonkeyPatch) -> None:
         conv = self.make(*NARROW)

@@ -18,7 +18,7 @@ from armagnn.kernels.random import keys, source
 from armagnn.nn import ARMAConv
 from armagnn.nn.stack import Stack
 from armagnn.operators.batches import batches_of
-from armagnn.tasks import GraphNet, GraphTask
+from armagnn.tasks import PEERS, GraphNet, GraphTask
 from armagnn.training import Setting, Trials
 from armagnn.training.trials import DRAWS, seeded
 
@@ -267,13 +267,12 @@ def test_padding_changes_no_training(method: str, mutag: GraphsDataset) -> None:
         assert_close(one, other)
 
 
-@pytest.mark.parametrize("method", ["gat", "sage", "gin"])
-def test_methods_of_pyg_are_trained_one_by_one(method: str, mutag: GraphsDataset) -> None:
-    (outcome,) = run(mutag, method, SETTINGS[1:2], batched=False)
-    (padded,) = run(mutag, method, SETTINGS[1:2], batched=False, padded=True)
-    assert_close(outcome, padded)
-    with pytest.raises(ParameterError, match="one by one"):
-        run(mutag, method, SETTINGS, batched=False)
+@pytest.mark.parametrize("method", PEERS)
+def test_methods_of_pyg_are_batched_and_padded_as_ours(method: str, mutag: GraphsDataset) -> None:
+    together, padded = run(mutag, method, SETTINGS), run(mutag, method, SETTINGS, padded=True)
+    for setting, one, other in zip(SETTINGS, together, padded, strict=True):
+        assert_close(one, other)
+        assert_close(one, *run(mutag, method, [setting]))
 
 
 def test_it_is_a_plain_training_loop(numbers: GraphsDataset, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from armagnn.data import folds, load_graphs
-from armagnn.tasks import UNBATCHED, GraphNet, GraphTask
+from armagnn.tasks import GraphNet, GraphTask
 from armagnn.training import Outcome, Setting, Trials
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
@@ -28,11 +28,9 @@ def make(method: str, device: str, **changes: Any) -> Trials:
         return GraphNet(method, 9, 2, hidden=8, options=OPTIONS[method])
 
     task = GraphTask(mutag, build(), folds(mutag)[0], batch_size=32, device=device, dtype=torch.float64)
-    batched = method not in UNBATCHED
     options: dict[str, Any] = {"epochs": 30, "patience": 6, "stop_on": "loss", "beside": ("accuracy", "last", "first")}
     return Trials(
-        build, task, SETTINGS if batched else SETTINGS[:1], **options | changes,
-        device=device, dtype=torch.float64, batched=batched,
+        build, task, SETTINGS, **options | changes, device=device, dtype=torch.float64,
     )  # fmt: skip
 
 

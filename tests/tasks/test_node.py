@@ -13,7 +13,7 @@ from armagnn.data.arrays import pack_arrays
 from armagnn.data.multilabel_file import parse_multilabel_file
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.nn.stack import Stack
-from armagnn.tasks import UNBATCHED, NodeNet, NodeTask
+from armagnn.tasks import PEERS, NodeNet, NodeTask
 from armagnn.tasks.metrics import accuracy, cross_entropy, micro_f1
 from data.tiny import multilabel_arrays
 
@@ -133,7 +133,7 @@ def test_the_trials_follow_the_axis_of_the_features() -> None:
         first = name.startswith("conv1") and F in parameter.shape[:-1]
         assert axis == (list(parameter.shape).index(F) + 1 if first else 0), name
     assert any(model.trial_axis(name) for name, _ in model.named_parameters())
-    assert set(UNBATCHED) < set(METHODS)
+    assert set(PEERS) < set(METHODS)
 
 
 # --------------------------------------------------------------------------------------------------- loss and metrics

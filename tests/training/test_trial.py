@@ -123,5 +123,6 @@ def test_the_second_convolution_may_have_other_stacks(cora: NodeDataset) -> None
 
 
 def test_all_seeds_are_one_batch_but_for_layers_of_pyg() -> None:
-    assert batches(TrainConfig(seed=4, seeds=3)) == [range(4, 7)]
-    assert batches(TrainConfig(conv="gin", seed=4, seeds=2)) == [range(4, 5), range(5, 6)]
+    assert batches(TrainConfig(seed=4, seeds=30)) == [range(4, 34)]
+    assert batches(TrainConfig(conv="gin", seed=4, seeds=12)) == [range(4, 14), range(14, 16)]
+    assert batches(TrainConfig(conv="gin", seed=4, seeds=1)) == [range(4, 5)]

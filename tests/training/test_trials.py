@@ -11,7 +11,6 @@ from torch import Tensor
 
 from armagnn import CSR
 from armagnn.data import NodeDataset
-from armagnn.errors import ParameterError
 from armagnn.kernels.random import keys, source
 from armagnn.tasks import NodeNet, NodeTask
 from armagnn.tasks.metrics import accuracy, cross_entropy
@@ -73,7 +72,7 @@ def make(
 ) -> Trials:
     data = data or DATA[sparse]
     build = builder(name, data)
-    options = {"epochs": 50, "patience": 1000, "stop_on": "loss", "batched": name not in PEERS} | options
+    options = {"epochs": 50, "patience": 1000, "stop_on": "loss"} | options
     task = NodeTask(data, build(), torch.float64)
     return Trials(build, task, settings, dtype=torch.float64, **options)
 
@@ -157,15 +156,12 @@ def test_a_trial_of_a_batch_is_the_trial_alone_and_a_plain_loop(name: str, spars
 
 @pytest.mark.parametrize("name", PEERS)
 def test_layers_of_pyg_train_through_the_same_interface(name: str) -> None:
-    setting = SETTINGS[0]
-    outcome = run(name, [setting])[3]
-    assert_close(outcome, plain_loop(name, setting, DATA[True]))
-    assert outcome.history["train_loss"][-1] < outcome.history["train_loss"][0]
-
-
-def test_layers_of_pyg_cannot_be_batched() -> None:
-    with pytest.raises(ParameterError, match="one by one"):
-        make("gat", SETTINGS)
+    together = run(name, SETTINGS)
+    for setting in SETTINGS:
+        outcome = together[setting.seed]
+        assert_close(outcome, run(name, [setting])[setting.seed])
+        assert_close(outcome, plain_loop(name, setting, DATA[True]))
+        assert outcome.history["train_loss"][-1] < outcome.history["train_loss"][0]
 
 
 def test_many_labels_per_node() -> None:

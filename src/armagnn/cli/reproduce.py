@@ -18,7 +18,7 @@ from armagnn.paper import node_classification as node
 from armagnn.paper import search
 from armagnn.paper.jobs import CellTrial
 from armagnn.paper.published import DATASETS, METHODS
-from armagnn.tasks import UNBATCHED
+from armagnn.tasks import PEERS
 from armagnn.training.atomic import check_writable, write_atomic
 from armagnn.training.store import DEFAULT_STORE, Store
 
@@ -56,7 +56,7 @@ def node_classification(
 
     def cell_trials(data: str, name: str, way: str) -> list[CellTrial]:
         config = node.config_of(data, name, way, chosen)
-        count = runs or (10 if name in UNBATCHED or data == "ppi" else 100)
+        count = runs or (10 if name in PEERS or data == "ppi" else 100)
         return [CellTrial(config, run, run) for run in range(count)]
 
     cells = _cells(dataset or DATASETS, method or METHODS, protocol or node.PROTOCOLS)

@@ -17,7 +17,7 @@ from armagnn.paper import graph_search as search
 from armagnn.paper import graph_tables as graphs
 from armagnn.paper.jobs import CellTrial
 from armagnn.paper.published_graphs import CLASSIFICATION, CLASSIFIERS, REGRESSION, REGRESSORS
-from armagnn.tasks import UNBATCHED
+from armagnn.tasks import PEERS
 from armagnn.training.store import DEFAULT_STORE
 
 Method = Annotated[list[str] | None, typer.Option("--method", help="arma, gcn, ...; may be repeated.")]
@@ -170,6 +170,6 @@ def _trials(
         graphs.check_graph_cell(data, name, CLASSIFICATION if all_methods is CLASSIFIERS else REGRESSION)
 
     def trials(data: str, name: str, way: str) -> list[CellTrial]:
-        return graphs.graph_trials(data, name, way, runs or (1 if name in UNBATCHED else 10), chosen)
+        return graphs.graph_trials(data, name, way, runs or (1 if name in PEERS else 10), chosen)
 
     return trials_of(cells, trials, asked=asked)

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels import reference
+from armagnn.kernels.maxima import trials_of
 from armagnn.kernels.ops import backend
 
 Pattern = tuple[Tensor, Tensor]
@@ -34,25 +35,56 @@ Pattern = tuple[Tensor, Tensor]
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, rowptr: Tensor, col: Tensor, t_rowptr: Tensor, t_col: Tensor, z: Tensor, s: Tensor, d: Tensor,
-        slope: float,
-    ) -> Tensor:  # fmt: skip
-        z, s, d = z.contiguous(), s.contiguous(), d.contiguous()
-        out, log, slopes, slanted = backend(z.device).attend(rowptr, col, z, s, d, slope)
-        ctx.save_for_backward(t_rowptr, t_col, z, s, d, out, log, slopes, slanted)
-        ctx.slope = slope
-        return out  # type: ignore[no-any-return]
+        rowptr: Tensor, col: Tensor, t_rowptr: Tensor, t_col: Tensor, z: Tensor, s: Tensor, d: Tensor, slope: float
+    ) -> tuple[Tensor, ...]:
+        given = z.contiguous(), s.contiguous(), d.contiguous()
+        return backend(z.device).attend(rowptr, col, *given, slope)  # type: ignore[no-any-return]
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.save_for_backward(*inputs[2:7], *output)
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.slope = inputs[7]
+
+    @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         t_rowptr, t_col, z, s, d, out, log, slopes, slanted = ctx.saved_tensors
-        g = grads[0].contiguous()
+        g = grads[0]
         q = (g * out).sum(-1)
-        by_z, turned, rest = backend(z.device).attend_back(t_rowptr, t_col, g, q, s, d, log, ctx.slope)
+        given = t_rowptr, t_col, g, q, s, d, log, ctx.slope
+        by_z, turned, rest = _Back.apply(*given)  # type: ignore[no-untyped-call]
         by_s = (turned * z).sum(-1) - rest
         by_d = (g * slanted).sum(-1) - q * slopes
         return None, None, None, None, by_z, by_s, by_d, None
+
+    @staticmethod
+    def vmap(info: Any, dims: tuple[int | None, ...], *given: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        return _side_by_side(_Attention, info, dims, given, 4)
+
+
+class _Back(torch.autograd.Function):
+    @staticmethod
+    def forward(t_rowptr: Tensor, t_col: Tensor, *given: Any) -> tuple[Tensor, ...]:
+        *tensors, slope = given
+        back = backend(tensors[0].device).attend_back
+        return back(t_rowptr, t_col, *(tensor.contiguous() for tensor in tensors), slope)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        pass
+
+    @staticmethod
+    def vmap(info: Any, dims: tuple[int | None, ...], *given: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        return _side_by_side(_Back, info, dims, given, 2)
+
+
+def _side_by_side(
+    function: Any, info: Any, dims: tuple[int | None, ...], given: tuple[Any, ...], fixed: int
+) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+    """Apply a function to the heads of all trials of a vmap as to heads side by side; all outputs have them."""
+    tensors = [trials_of(info, dim, tensor) for dim, tensor in zip(dims[fixed:-1], given[fixed:-1], strict=True)]
+    found = function.apply(*given[:fixed], *(tensor.flatten(1, 2) for tensor in tensors), given[-1])
+    return tuple(tensor.unflatten(1, (info.batch_size, -1)) for tensor in found), (1,) * len(found)
 
 
 def neighbour_attention(there: Pattern, back: Pattern, z: Tensor, s: Tensor, d: Tensor, slope: float) -> Tensor:
@@ -69,7 +101,7 @@ def neighbour_attention(there: Pattern, back: Pattern, z: Tensor, s: Tensor, d: 
     """
     known = hasattr(backend(z.device), "attend") and z.dtype in (torch.float32, torch.float64)
     if known and z.dtype == s.dtype == d.dtype:
-        return _Attention.apply(*there, *back, z, s, d, slope)  # type: ignore[no-any-return,no-untyped-call]
+        return _Attention.apply(*there, *back, z, s, d, slope)[0]  # type: ignore[no-any-return,no-untyped-call]
     return attention_by_torch(there, z, s, d, slope)
 
 

@@ -250,9 +250,9 @@ def _adam_trials(
             m = beta1 * means[c] + (one - beta1) * g
             s = beta2 * squares[c] + (one - beta2) * g * g
             new = p[c] - step * m / (np.sqrt(s) / root + epsilon)
-            means[c] = m if abs(m) > least else zero
-            squares[c] = s if s > least else zero
-            p[c] = new if abs(new) > least else zero
+            means[c] = zero if abs(m) <= least else m  # not the other way round: NaN stays
+            squares[c] = zero if s <= least else s
+            p[c] = zero if abs(new) <= least else new
 
 
 @compiled(parallel=True)

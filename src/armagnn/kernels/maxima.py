@@ -17,19 +17,48 @@ from armagnn.kernels.ops import backend
 
 class _NeighbourMax(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rowptr: Tensor, col: Tensor, t_rowptr: Tensor, t_col: Tensor, x: Tensor) -> Tensor:
-        x = x.contiguous()
-        most, ties = getattr(backend(x.device), "row_max", row_max)(rowptr, col, x)
-        ctx.save_for_backward(t_rowptr, t_col, x, most, ties)
-        return most
+    def forward(rowptr: Tensor, col: Tensor, t_rowptr: Tensor, t_col: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        return getattr(backend(x.device), "row_max", row_max)(rowptr, col, x.contiguous())
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
+        ctx.save_for_backward(*inputs[2:], *output)
+        ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         t_rowptr, t_col, x, most, ties = ctx.saved_tensors
-        shares = (grads[0] / ties).contiguous()
-        found = getattr(backend(x.device), "row_max_back", row_max_back)(t_rowptr, t_col, x, most, shares)
-        return None, None, None, None, found
+        return None, None, None, None, _Back.apply(t_rowptr, t_col, x, most, grads[0] / ties)  # type: ignore[no-untyped-call]
+
+    @staticmethod
+    def vmap(info: Any, dims: tuple[int | None, ...], *given: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+        x = trials_of(info, dims[-1], given[-1])
+        most, ties = _NeighbourMax.apply(*given[:-1], x.flatten(1))  # type: ignore[no-untyped-call]
+        return (most.view(-1, *x.shape[1:]), ties.view(-1, *x.shape[1:])), (1, 1)
+
+
+class _Back(torch.autograd.Function):
+    @staticmethod
+    def forward(t_rowptr: Tensor, t_col: Tensor, *tensors: Tensor) -> Tensor:
+        back = getattr(backend(tensors[0].device), "row_max_back", row_max_back)
+        return back(t_rowptr, t_col, *(tensor.contiguous() for tensor in tensors))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def vmap(info: Any, dims: tuple[int | None, ...], *given: Tensor) -> tuple[Tensor, int]:
+        tensors = [trials_of(info, dim, tensor) for dim, tensor in zip(dims[2:], given[2:], strict=True)]
+        out = _Back.apply(*given[:2], *(tensor.flatten(1) for tensor in tensors))  # type: ignore[no-untyped-call]
+        return out.view(tensors[0].shape), 1
+
+
+def trials_of(info: Any, dim: int | None, tensor: Tensor) -> Tensor:
+    """Return features (N, ...) of a vmap with its trials behind the nodes, (N, R, ...): more columns for a kernel."""
+    if dim is None:
+        return tensor.unsqueeze(1).expand(tensor.shape[0], info.batch_size, *tensor.shape[1:])
+    return tensor.movedim(dim, 1)
 
 
 def neighbour_max(rowptr: Tensor, col: Tensor, t_rowptr: Tensor, t_col: Tensor, x: Tensor) -> Tensor:
@@ -45,7 +74,7 @@ def neighbour_max(rowptr: Tensor, col: Tensor, t_rowptr: Tensor, t_col: Tensor, 
                 [ 0.,  0.],
                 [ 1., -4.]])
     """
-    return _NeighbourMax.apply(rowptr, col, t_rowptr, t_col, x)  # type: ignore[no-any-return,no-untyped-call]
+    return _NeighbourMax.apply(rowptr, col, t_rowptr, t_col, x)[0]  # type: ignore[no-any-return,no-untyped-call]
 
 
 def row_max(rowptr: Tensor, col: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
 import torch_geometric.nn as pyg
 from torch import Tensor, nn
 
@@ -26,7 +25,8 @@ class Peer(Conv):
     """A layer of PyG's on the ``adjacency`` operator: bias and activation are ours, the rest theirs (`conv`).
 
     Edges are what the operator stores: weights are not used, and parallel edges count once. PyG takes no sparse
-    features. So they are made dense here, and only here (not by GIN, which multiplies them first).
+    features. So they are made dense here, and only here (not by GIN, which multiplies them first). Trials can be
+    batched by ``torch.func.vmap``, as those of our own layers.
     """
 
     kind = "adjacency"
@@ -220,7 +220,7 @@ class _ProductFirst(pyg.GINConv):
 
 @once_per_operator
 def pattern(op: GraphOperator) -> GraphOperator:
-    """Return the operator with a one in the place of every stored entry.
+    """Return the operator with ones in the place of its entries. Stored zeros, as of padding, stay zeros.
 
     Example:
         >>> op = GraphOperator.from_edge_index(torch.tensor([[0], [1]]), 2, torch.tensor([0.5]), kind="adjacency")
@@ -229,7 +229,7 @@ def pattern(op: GraphOperator) -> GraphOperator:
                 [1., 0.]])
     """
     with normal_mode():
-        ones = torch.ones_like(op.value, requires_grad=False)
+        ones = (op.value != 0).to(op.dtype)
         return op._new(op.rowptr, op.col, ones, op.shape, op._transposed, op.symmetric)
 
 

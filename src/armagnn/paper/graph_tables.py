@@ -34,7 +34,7 @@ from armagnn.paper.published_graphs import (
     graph_order,
     group,
 )
-from armagnn.tasks import UNBATCHED, GraphNet, GraphTask, conv_options
+from armagnn.tasks import GraphNet, GraphTask, conv_options
 from armagnn.training.store import Record
 from armagnn.training.trials import Setting, Trials
 
@@ -113,8 +113,8 @@ class GraphConfig:
 
     @property
     def most(self) -> int:
-        """Trials of a batch; PyG's methods one by one."""
-        return 1 if self.method in UNBATCHED else 40
+        """Trials of a batch, at most."""
+        return 40
 
     def data_sha256(self) -> str:
         """Checksum of the dataset."""
@@ -130,7 +130,6 @@ class GraphConfig:
         return Trials(
             lambda: self.network(dataset, features), task, settings, epochs=self.epochs, patience=self.patience,
             stop_on=self.stop_on, beside=() if dataset.regression else BESIDE, device=device,
-            batched=self.method not in UNBATCHED,
         )  # fmt: skip
 
     def network(self, dataset: GraphsDataset, features: NodeFeatures) -> GraphNet:

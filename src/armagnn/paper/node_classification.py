@@ -21,7 +21,7 @@ from armagnn.data import NodeDataset, load
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.paper.choices import chosen_config
 from armagnn.paper.published import DATASETS, HYPERPARAMETERS, METHODS
-from armagnn.tasks import UNBATCHED, NodeNet, NodeTask, conv_options
+from armagnn.tasks import PEERS, NodeNet, NodeTask, conv_options
 from armagnn.training.store import Record
 from armagnn.training.trials import Setting, Trials
 
@@ -65,7 +65,7 @@ class NodeConfig:
     @property
     def most(self) -> int:
         """Trials of a batch: what keeps a GPU busy and fits its memory; PyG's methods one by one."""
-        return 1 if self.method in UNBATCHED else MOST_AT_ONCE[self.dataset]
+        return min(10, MOST_AT_ONCE[self.dataset]) if self.method in PEERS else MOST_AT_ONCE[self.dataset]
 
     def data_sha256(self) -> str:
         """Checksum of the dataset."""
@@ -78,7 +78,7 @@ class NodeConfig:
         return Trials(
             build, NodeTask(dataset, build().to(device)), settings,
             epochs=self.epochs, patience=self.patience, stop_on=self.stop_on,
-            device=device, batched=self.method not in UNBATCHED,
+            device=device,
         )  # fmt: skip
 
     def network(self, dataset: NodeDataset) -> NodeNet:

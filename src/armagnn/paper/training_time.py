@@ -16,7 +16,7 @@ from armagnn.data import NodeDataset, load
 from armagnn.errors import DataError, ParameterError
 from armagnn.paper.node_classification import NodeConfig, check_cell, paper_config
 from armagnn.paper.summaries import LABELS
-from armagnn.tasks import UNBATCHED, NodeTask
+from armagnn.tasks import NodeTask
 from armagnn.training.config import torch_device
 from armagnn.training.trials import Outcome, Trials
 
@@ -75,7 +75,6 @@ def _train(config: NodeConfig, data: NodeDataset, device: torch.device) -> Outco
         patience=config.patience,
         stop_on=config.stop_on,
         device=device,
-        batched=config.method not in UNBATCHED,
     )
     return next(trials.run())
 

@@ -20,7 +20,6 @@ from armagnn.nn.pool import AvgPool
 from armagnn.nn.stack import Stack
 from armagnn.operators import GraphOperator
 from armagnn.operators.batches import GraphBatch, GraphBatches, batches_of
-from armagnn.tasks.node import UNBATCHED
 
 GRAPH_RATES: Final = ("hidden_dropout", "skip_dropout")
 """The drop rates of a `GraphNet`, which may differ from trial to trial."""
@@ -169,8 +168,7 @@ class GraphTask:
                 raise ParameterError(f"The {name} part of the fold has no graph.")
         self.dataset, self.fold, self.batch_size, self.order = dataset, fold, batch_size, order
         self.device = torch.device(device)
-        # PyG's layers see stored zeros as edges, and GIN adds them up: its padding would overflow
-        self.padded = self.device.type != "cpu" and net.method not in UNBATCHED if padded is None else padded
+        self.padded = self.device.type != "cpu" if padded is None else padded
         self.features = node_features(dataset) if features is None else features
         self.scaler, self.target_scaler = fit_scalers(dataset, self.features, fold)
         self.x = self.scaler(self.features.x).to(self.device, dtype)

@@ -21,8 +21,8 @@ from armagnn.tasks.metrics import accuracy, cross_entropy, micro_f1
 RATES: Final = ("input_dropout", "hidden_dropout", "skip_dropout")
 """The drop rates of a `NodeNet`, which may differ from trial to trial."""
 
-UNBATCHED: Final = ("gat", "sage", "gin")
-"""Methods whose layers are PyG's: their trials are trained one by one."""
+PEERS: Final = ("gat", "sage", "gin")
+"""Methods whose layers are PyG's."""
 
 Predict = Callable[[Tensor | CSR, GraphOperator | None], Tensor]
 

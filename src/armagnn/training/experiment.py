@@ -52,7 +52,7 @@ def train(
 ) -> Run:
     """Train one network per seed of `config`, on nodes or on graphs, and keep the run in the folder `out`.
 
-    All seeds are one batch (GAT's, GraphSAGE's and GIN's are trained one by one). A run that was interrupted is
+    All seeds are one batch (of GAT, GraphSAGE and GIN at most ten). A run that was interrupted is
     continued with `resume` and ends with the same weights and metrics, bit for bit, as one that was not: finished
     trials are kept, and the batch goes on from its last checkpoint, which is made on Ctrl-C and at least every 30
     seconds otherwise. The configuration must be the same. `overwrite` replaces a run that is there.

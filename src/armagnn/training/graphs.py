@@ -10,7 +10,7 @@ from pathlib import Path
 from armagnn.data import Fold, GraphsDataset, all_entries, folds, load_graphs, node_features, read_tu_folder
 from armagnn.data.tu_folder import Target
 from armagnn.errors import ParameterError
-from armagnn.tasks import UNBATCHED, GraphNet, GraphTask, conv_options
+from armagnn.tasks import GraphNet, GraphTask, conv_options
 from armagnn.training.description import Description
 from armagnn.training.graphs_config import GraphsConfig
 from armagnn.training.trial import settings
@@ -104,7 +104,6 @@ class GraphsProblem:
             patience=config.patience,
             stop_on=config.stop_on,
             device=self._device,
-            batched=config.conv not in UNBATCHED,
         )
 
     @cached_property

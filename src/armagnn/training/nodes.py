@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 
 from armagnn.data import NodeDataset, load
-from armagnn.tasks import UNBATCHED, NodeNet, NodeTask, conv_options
+from armagnn.tasks import NodeNet, NodeTask, conv_options
 from armagnn.training.config import TrainConfig
 from armagnn.training.trial import settings
 from armagnn.training.trials import Trials, seeded
@@ -57,7 +57,6 @@ def make_trials(config: TrainConfig, seeds: Sequence[int], dataset: NodeDataset)
         patience=config.patience,
         stop_on=config.stop_on,
         device=device,
-        batched=config.conv not in UNBATCHED,
     )
 
 

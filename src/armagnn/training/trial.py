@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from armagnn.errors import ParameterError
-from armagnn.tasks import UNBATCHED
+from armagnn.tasks import PEERS
 from armagnn.training.config import RunConfig
 from armagnn.training.trials import Outcome, Setting
 
@@ -58,15 +58,18 @@ class Trial:
 
 
 def batches(config: RunConfig) -> list[range]:
-    """The seeds that are trained together: all of them, or one by one where the layers know no axis of trials.
+    """The seeds that are trained together: all of them, or some where the layers take no sparse features.
+
+    Dense features are dropped in every trial anew, which takes room.
 
     Example:
         >>> from armagnn.training import TrainConfig
-        >>> batches(TrainConfig(seeds=3)), batches(TrainConfig(seeds=2, conv="gat"))
-        ([range(0, 3)], [range(0, 1), range(1, 2)])
+        >>> batches(TrainConfig(seeds=30)), batches(TrainConfig(seeds=12, conv="gat"))
+        ([range(0, 30)], [range(0, 10), range(10, 12)])
     """
     seeds = config.all_seeds
-    return [range(seed, seed + 1) for seed in seeds] if config.conv in UNBATCHED else [seeds]
+    size = 10 if config.conv in PEERS else len(seeds)
+    return [seeds[first : first + size] for first in range(0, len(seeds), size)]
 
 
 def settings(config: RunConfig, seeds: Sequence[int]) -> list[Setting]:

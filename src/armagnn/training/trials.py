@@ -21,7 +21,6 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from armagnn.errors import ParameterError
 from armagnn.kernels import backend
 from armagnn.kernels.random import keys, source
 from armagnn.training.keeping import Keeper
@@ -134,7 +133,6 @@ class Trials:
         beside: other rules whose results are told too (see `Keeper`); a trial goes on until all rules have stopped it.
         device: where to train.
         dtype: of the parameters.
-        batched: whether vmap can carry the trials through the network; if not, there must be one alone.
 
     Example:
         >>> from armagnn.data import load
@@ -159,13 +157,10 @@ class Trials:
         beside: Sequence[str] = (),
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
-        batched: bool = True,
     ) -> None:
         check_stopping(stop_on, patience)
-        if not batched and len(settings) != 1:
-            raise ParameterError(f"{len(settings)} trials of a network that cannot be batched: train them one by one.")
         self.task, self.epochs, self.patience, self.rules = task, epochs, patience, (stop_on, *beside)
-        self.device, self.batched = torch.device(device), batched and len(settings) > 1
+        self.device = torch.device(device)
         _make_current(self.device)
         if self.device.type == "cpu":
             keep_freed_memory()
@@ -226,7 +221,6 @@ class Trials:
         if not set(settings) <= set(saved):
             return False
         self.settings = saved
-        self.batched = self.batched and len(self.settings) > 1
         self.params = {name: value.to(self.device).clone() for name, value in state["params"].items()}
         self._start()
         for name in ("mean", "square"):
@@ -246,7 +240,7 @@ class Trials:
     def _mapped(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Apply a function of one trial to all; the results have the trials as their first axis."""
         params, *others = arguments
-        if self.batched:
+        if len(self.settings) > 1:
             return vmap(function, in_dims=(self.axes, *(0 for _ in others)))(params, *others)
         alone = {name: param.squeeze(self.axes[name]) for name, param in params.items()}
         results = function(alone, *(other.squeeze(0) for other in others))
@@ -404,7 +398,6 @@ class Trials:
         self.history, self.seeds = self.history.index_select(2, chosen), self.seeds.index_select(1, chosen)
         self.settings = [self.settings[index] for index in indices]
         self.spent = [self.spent[index] for index in indices]
-        self.batched = self.batched and len(indices) > 1
 
 
 def _lists(found: dict[str, Tensor]) -> dict[str, list[float]]:

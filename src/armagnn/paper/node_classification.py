@@ -64,7 +64,7 @@ class NodeConfig:
 
     @property
     def most(self) -> int:
-        """Trials of a batch: what keeps a GPU busy and fits its memory; PyG's methods one by one."""
+        """Trials of a batch: what keeps a GPU busy and fits its memory."""
         return min(10, MOST_AT_ONCE[self.dataset]) if self.method in PEERS else MOST_AT_ONCE[self.dataset]
 
     def data_sha256(self) -> str:

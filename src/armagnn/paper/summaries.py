@@ -49,8 +49,9 @@ class Summary:
         return statistics.stdev(self.values) if len(self.values) > 1 else 0.0
 
     def shown(self, digits: int = 1) -> str:
-        """Mean, deviation and the number of values."""
-        return f"{self.mean:.{digits}f} ± {self.deviation:.{digits}f} ({len(self.values)})"
+        """Mean, deviation and the number of values; a single one has no deviation."""
+        deviation = f" ± {self.deviation:.{digits}f}" if len(self.values) > 1 else ""
+        return f"{self.mean:.{digits}f}{deviation} ({len(self.values)})"
 
     def __str__(self) -> str:
         return self.shown()

@@ -66,6 +66,16 @@ def test_narrow_types_and_several_threads(dtype: torch.dtype, monkeypatch: pytes
         torch.testing.assert_close(one.double(), two, rtol=tolerance, atol=4 * tolerance)
 
 
+def test_it_is_differentiated_once() -> None:
+    pair = torch.tensor([0, 1, 2]), torch.tensor([1, 0])
+    given = [tensor.requires_grad_() for tensor in problem(2, 1, 3)]
+    for index in range(3):
+        out = neighbour_attention(pair, pair, *given, SLOPE).square().sum()
+        (gradient,) = torch.autograd.grad(out, given[index], create_graph=True)
+        with pytest.raises(RuntimeError, match="once_differentiable"):
+            gradient.sum().backward()
+
+
 def test_the_processor_has_a_kernel_of_its_own() -> None:
     assert backend("cpu").attend is cpu_attention.attend
 

@@ -1,4 +1,4 @@
-"""The Triton kernels, on a GPU. (Triton's interpreter cannot run their loops: see docs/performance.md.)"""
+"""The Triton kernels, on a GPU."""
 
 from __future__ import annotations
 

@@ -65,6 +65,15 @@ def test_types_and_several_threads(way: Any, dtype: torch.dtype, monkeypatch: py
     check(way, adjacency, torch.randint(0, 4, (60, 17), generator=generator).to(dtype))
 
 
+@pytest.mark.parametrize("way", BACKENDS, ids=["torch", "cpu"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_nan_stays(way: Any, place: int) -> None:
+    x = torch.tensor([[1.0], [2.0], [3.0]])
+    x[place] = torch.nan
+    most, _ = way.row_max(torch.tensor([0, 3, 4]), torch.tensor([0, 1, 2, (place + 1) % 3]), x)
+    assert most.isnan().flatten().tolist() == [True, False]
+
+
 def test_the_operation_is_differentiated_once() -> None:
     generator = torch.Generator().manual_seed(0)
     adjacency = (torch.rand(12, 12, generator=generator) < 0.3).double()
@@ -72,6 +81,9 @@ def test_the_operation_is_differentiated_once() -> None:
     given = pattern_of(adjacency)
     assert torch.autograd.gradcheck(lambda x: neighbour_max(*given, x), (x,))
     assert torch.equal(neighbour_max(*given, x.t().contiguous().t()), truth(adjacency, x))
+    (gradient,) = torch.autograd.grad(neighbour_max(*given, x).square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()
 
 
 def test_the_processor_has_a_kernel_of_its_own() -> None:
@@ -93,11 +105,15 @@ def on_gpu(dtype: torch.dtype, width: int, device: str) -> None:
     adjacency[3] = 1
     adjacency[5] = 0
     x = torch.randint(-2, 3, (60, width), generator=generator).to(dtype)
+    x[7, 0] = torch.nan
     rowptr, col, t_rowptr, t_col = (part.to(device) for part in pattern_of(adjacency))
     most, ties = gpu_maxima.row_max(rowptr, col, x.to(device))
     expected = maxima.row_max(rowptr.cpu(), col.cpu(), x)
-    assert torch.equal(most.cpu(), expected[0])
-    assert torch.equal(ties.cpu(), expected[1])
+    known = ~expected[0].isnan()
+    assert torch.equal(most.cpu().isnan(), ~known)
+    assert torch.equal(most.cpu()[known], expected[0][known])
+    assert torch.equal(ties.cpu()[known], expected[1][known])
+    most, expected = most.nan_to_num(), (expected[0].nan_to_num(), expected[1])
     shares = torch.randn(60, width, generator=generator).to(dtype)
     found = gpu_maxima.row_max_back(t_rowptr, t_col, x.to(device), most, shares.to(device))
     truth = maxima.row_max_back(t_rowptr.cpu(), t_col.cpu(), x, expected[0], shares)

@@ -11,6 +11,7 @@ import oracles
 from armagnn import CSR, GraphOperator
 from armagnn.errors import SymmetryError
 from armagnn.nn import ChebConv, chebyshev
+from armagnn.operators import GraphBatches
 from nn.layer_checks import NARROW, WIDE, OwnLayerChecks
 from oracles import assert_near, numbers, random_graph
 
@@ -120,3 +121,17 @@ class TestChebyshev(OwnLayerChecks):
         op = ChebConv(2, 3, lambda_max="computed").operator(torch.tensor([[0, 1], [1, 0]]), 3)
         assert isinstance(op, GraphOperator)
         assert op.kind == "laplacian"
+
+
+@pytest.mark.parametrize("lambda_max", [1.5, 2.0, "computed"])
+def test_padding_stays_small(lambda_max: Any) -> None:
+    torch.manual_seed(0)
+    conv = ChebConv(2, 3, order=12, lambda_max=lambda_max).double()
+    triangle = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])
+    op = conv.operator(triangle, 3, dtype=torch.float64)
+    graphs = GraphBatches(GraphOperator.block_diagonal([op, op]), torch.tensor([0, 3, 6]))
+    batch = graphs.take_padded(torch.tensor([0, 1]), 7, op.nnz * 2 + 100)  # one node with a hundred stored zeros
+    x = numbers(7, 2)
+    out = conv(x, batch.op)
+    assert_near(out[:3], conv(x[:3], op), 1e-10)
+    assert out[6].abs().max() < 100

@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from armagnn import GraphOperator
 from armagnn.nn import CayleyConv, ChebConv, cayley, chebyshev, spectral_form
-from armagnn.nn.spectral_form import FEWEST_SIGNALS, MOST_NODES, RATIO, spectral_can, spectral_pays, spectrum
+from armagnn.nn.spectral_form import FEWEST_SIGNALS, spectral_can, spectral_pays, spectrum
 from nn.cayley_oracle import without_loops
 from nn.test_cayley import TestCayleyPolynomial as CayleyChecks
 from nn.test_chebyshev import TestChebyshev as ChebyshevChecks
@@ -111,28 +109,40 @@ def test_the_mode_of_the_first_call_does_not_show_in_the_next(layer: Any, option
     found.sum().backward()
 
 
-@given(
-    nodes=st.integers(1, 2 * MOST_NODES),
-    nonzeros=st.integers(1, 20000),
-    signals=st.integers(1, 2 * FEWEST_SIGNALS),
-    degree=st.integers(0, 150),
-    channels=st.tuples(st.integers(1, 64), st.integers(1, 64)),
+@pytest.mark.parametrize(
+    ("nodes", "nonzeros", "signals", "degree", "channels", "pays"),
+    [
+        (784, 5928, 32, 144, (1, 32), True),
+        (784, 5928, 32, 24, (1, 32), False),
+        (198, 1500, 32, 24, (32, 64), True),
+        (198, 1500, 32, 2, (32, 64), False),
+        (198, 1500, 15, 24, (32, 64), False),
+        (1025, 1_000_000, 32, 144, (32, 64), False),
+    ],
 )
 def test_it_pays_for_many_signals_on_a_small_graph_and_a_high_degree(
-    nodes: int, nonzeros: int, signals: int, degree: int, channels: tuple[int, int]
+    nodes: int, nonzeros: int, signals: int, degree: int, channels: tuple[int, int], pays: bool
 ) -> None:
     class Op:
-        num_nodes, nnz, symmetric = nodes, nonzeros, True
+        num_nodes, nnz, symmetric, for_one_call = nodes, nonzeros, True, False
         rowptr = col = value = torch.ones(1)
 
     op: Any = Op()
-    few = nodes**2 * (channels[0] + channels[1]) <= RATIO * degree * nonzeros * min(channels)
-    pays = nodes <= MOST_NODES and signals >= FEWEST_SIGNALS and few
     assert spectral_pays(op, signals, degree, channels) == pays
-    op.symmetric = False
-    assert not spectral_pays(op, signals, degree, channels)
-    op.symmetric, op.value = True, torch.ones(1, requires_grad=True)
-    assert not spectral_pays(op, signals, degree, channels)
+    for name, value in (("symmetric", False), ("value", torch.ones(1, requires_grad=True)), ("for_one_call", True)):
+        other: Any = Op()
+        setattr(other, name, value)
+        assert not spectral_pays(other, signals, degree, channels)
+
+
+@pytest.mark.parametrize(("layer", "options"), LAYERS)
+def test_no_spectrum_for_edges_that_are_met_once(layer: Any, options: dict[str, Any], monkeypatch: Any) -> None:
+    graph = without_loops(random_graph(9, 20, seed=1)).both_ways()
+    conv, x = layer(3, 5, **options).double(), numbers(40, 9, 3)
+    op = conv.operator(graph.edge_index, graph.num_nodes, dtype=torch.float64)
+    expected = conv(x, op)
+    monkeypatch.setattr(torch.linalg, "eigh", lambda matrix: pytest.fail("an eigendecomposition for one call"))
+    assert_near(conv(x, graph.edge_index), expected)
 
 
 def test_what_cannot_be_kept_is_not_found_but_what_is_kept_is_used() -> None:

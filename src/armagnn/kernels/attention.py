@@ -4,7 +4,7 @@ r"""Attention over the neighbours of every node and itself, as of GAT, for many 
     \bar z_i = \sum_{j \in \mathcal N(i) \cup \{i\}} \alpha_{ij} z_j, \qquad
     \alpha_{ij} \propto \exp a(x_{ij}), \qquad x_{ij} = s_j + d_i, \qquad \sum_j \alpha_{ij} = 1,
 
-with the leaky ReLU a. No (edges × features) tensor exists, forwards or backwards.
+with the leaky ReLU a. In float32 and float64 no (edges × features) tensor exists, forwards or backwards.
 
 With :math:`\beta_{ij} = a'(x_{ij}) \alpha_{ij}`, g the gradient of the output and
 :math:`q_i = \langle g_i, \bar z_i \rangle`, that of :math:`x_{ij}` is
@@ -47,6 +47,7 @@ class _Attention(torch.autograd.Function):
         ctx.slope = inputs[7]
 
     @staticmethod
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         t_rowptr, t_col, z, s, d, out, log, slopes, slanted = ctx.saved_tensors
         g = grads[0]

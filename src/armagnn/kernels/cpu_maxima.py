@@ -28,7 +28,7 @@ def _max_rows(rowptr: Array, col: Array, x: Array, most: Array, ties: Array, lo:
             k = col[j]
             for c in range(x.shape[1]):  # without branches, so that it becomes vector code
                 here, there = most[i, c], x[k, c]
-                more, same = there > here, there == here
+                more, same = there > here or there != there, there == here  # NaN stays
                 most[i, c] = there if more else here
                 ties[i, c] = x.dtype.type(1) if more else ties[i, c] + x.dtype.type(same)
 

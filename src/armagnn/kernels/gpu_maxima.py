@@ -15,6 +15,7 @@ def _max_kernel(rowptr, col, x, most, ties, width, BLOCK_E: tl.constexpr, BLOCK_
     inside = columns < width
     start, end = tl.load(rowptr + row), tl.load(rowptr + row + 1)
     best, count = tl.full((BLOCK_C,), float("-inf"), dtype=ACC), tl.zeros((BLOCK_C,), dtype=ACC)
+    broken = tl.zeros((BLOCK_C,), dtype=tl.int32)  # where a number is NaN, so is the maximum
     lanes = tl.arange(0, BLOCK_E)
     for first in range(start, end, BLOCK_E):
         j = first + lanes
@@ -26,8 +27,10 @@ def _max_kernel(rowptr, col, x, most, ties, width, BLOCK_E: tl.constexpr, BLOCK_
         same = tl.sum(((numbers == top[None, :]) & valid[:, None]).to(ACC), axis=0)
         count = tl.where(top > best, same, tl.where(top == best, count + same, count))
         best = tl.maximum(best, top)
+        broken += tl.sum((numbers != numbers).to(tl.int32), axis=0)
     index = row * width + columns
     empty = start == end
+    best = tl.where(broken > 0, float("nan"), best)
     tl.store(most + index, tl.where(empty, 0.0, best).to(most.dtype.element_ty), mask=inside)
     tl.store(ties + index, tl.where(empty, 1.0, count).to(ties.dtype.element_ty), mask=inside)
 

@@ -26,6 +26,7 @@ class _NeighbourMax(torch.autograd.Function):
         ctx.mark_non_differentiable(output[1])
 
     @staticmethod
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         t_rowptr, t_col, x, most, ties = ctx.saved_tensors
         return None, None, None, None, _Back.apply(t_rowptr, t_col, x, most, grads[0] / ties)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-r"""The Cayley transform of signals by T Jacobi iterations: a polynomial where the diagonal of L is one, or one by one.
+r"""The Cayley transform of signals by T Jacobi iterations: a polynomial where it can be one, or one by one.
 
 With D the diagonal of :math:`hL + iI` and E the part of L off its diagonal, the iterations are
 
@@ -68,7 +68,8 @@ def responses(zoom: Tensor, iterations: int, order: int, e: Tensor) -> Tensor:
 
 
 class Jacobi:
-    """The transform by the iterations themselves, as where the diagonal of L differs from node to node.
+    """The transform by the iterations themselves: where the diagonal of L differs from node to node, or edges have a
+    direction.
 
     Example:
         >>> op = GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]), kind="laplacian")

@@ -22,7 +22,7 @@ class Conv(nn.Module):
     r"""A layer :math:`\sigma(f(X) + b)`, where the subclass supplies the filter f.
 
     Features are brought to (N, batch, F), node-major, at entry and back to (..., N, F) at exit, so that all products
-    with the operator are two-dimensional and copy nothing. Everything is plain torch and ``op @ x``: a layer works
+    with the operator are two-dimensional and copy nothing. Everything is plain torch and kernels of ours: a layer works
     under ``torch.func.vmap`` over its parameters, its input, or both.
 
     Args:
@@ -118,6 +118,7 @@ class Conv(nn.Module):
         check_weights(x, next(self.parameters()))
         op = self.operator(graph, x.shape[-2], edge_weight, x.dtype)
         if op is not None:
+            op.for_one_call = op.for_one_call or op is not graph
             check_fit(x, op)
         return x, op
 

@@ -18,7 +18,7 @@ from armagnn.nn.checks import check_size
 from armagnn.nn.conv import Conv, propagate, times
 from armagnn.nn.keep import once_per_operator
 from armagnn.operators import CSR, GraphOperator
-from armagnn.operators.modes import normal_mode
+from armagnn.operators.modes import may_be_kept, normal_mode
 
 
 class Peer(Conv):
@@ -26,7 +26,7 @@ class Peer(Conv):
 
     Edges are what the operator stores: weights are not used, and parallel edges count once. PyG takes no sparse
     features. So they are made dense here, and only here (not by GIN, which multiplies them first). Trials can be
-    batched by ``torch.func.vmap``, as those of our own layers.
+    batched by ``torch.func.vmap``, as those of our own layers. Gradients of gradients are GIN's only.
     """
 
     kind = "adjacency"
@@ -124,7 +124,8 @@ class SAGEConv(Peer):
         \bar x_i = \sigma\left( x_i W_1 + \max_{j \in \mathcal N(i)} x_j W_2 + b \right),
 
     of `Inductive Representation Learning on Large Graphs <https://arxiv.org/abs/1706.02216>`_: the maximum, feature by
-    feature, comes first, and is 0 for a node without neighbours. ``dropout`` acts on the input features.
+    feature, comes first, and is 0 for a node without neighbours. Where several neighbours have it, each gets its share
+    of the gradient; PyG leaves out a part where it is 0. ``dropout`` acts on the input features.
 
     Example:
         >>> import torch
@@ -164,7 +165,8 @@ class GINConv(Peer):
     and, as in the paper, an MLP with 2 hidden ReLU layers. ``hidden`` is their width; by default it is F_out, which in
     an output layer, of few classes, is too narrow to learn from. ``dropout`` acts on the input features.
 
-    The first product of the MLP comes before the sum, as both are linear: F_in may be wide, and sparse.
+    The first product of the MLP comes before the sum, as both are linear: F_in may be wide, and sparse. An edge of
+    weight 0 is none.
 
     Example:
         >>> import torch
@@ -218,9 +220,10 @@ class _ProductFirst(pyg.GINConv):
         return out  # type: ignore[no-any-return]
 
 
-@once_per_operator
 def pattern(op: GraphOperator) -> GraphOperator:
     """Return the operator with ones in the place of its entries. Stored zeros, as of padding, stay zeros.
+
+    It is made once per operator.
 
     Example:
         >>> op = GraphOperator.from_edge_index(torch.tensor([[0], [1]]), 2, torch.tensor([0.5]), kind="adjacency")
@@ -228,9 +231,20 @@ def pattern(op: GraphOperator) -> GraphOperator:
         tensor([[0., 0.],
                 [1., 0.]])
     """
+    kept = _kept(op)
+    if kept:
+        return kept[0]
     with normal_mode():
         ones = (op.value != 0).to(op.dtype)
-        return op._new(op.rowptr, op.col, ones, op.shape, op._transposed, op.symmetric)
+        found = op._new(op.rowptr, op.col, ones, op.shape, op._transposed, op.symmetric)
+    if may_be_kept(ones):
+        kept.append(found)
+    return found
+
+
+@once_per_operator
+def _kept(op: GraphOperator) -> list[GraphOperator]:
+    return []
 
 
 def transposed(op: GraphOperator) -> tuple[Tensor, Tensor]:

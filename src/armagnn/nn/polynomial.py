@@ -93,7 +93,8 @@ class Shifted:
         value = scale * op.value
         self.whole, self.dtype = op.unit_diagonal and degree > 1, op.dtype
         if self.whole:
-            value = torch.where(op._rows() == op.col, scale - 1.0, value)
+            # of stored zeros, the padding of a batch, there may be many on one diagonal place: they stay zeros
+            value = torch.where((op._rows() == op.col) & (op.value != 0), scale - 1.0, value)
         self.fixed = may_be_kept(value) and not op.value.requires_grad  # a gradient may only be off for now
         plain = op.symmetric and not op.value.requires_grad
         transposed = None if plain else op._structure()

@@ -56,7 +56,7 @@ def spectral_pays(op: GraphOperator, signals: int, degree: int, channels: tuple[
 
 def spectral_can(op: GraphOperator) -> bool:
     """Return whether an operator has frequencies that are known or can be found, and kept, here and now."""
-    if torch.compiler.is_compiling() or not op.symmetric or op.value.requires_grad:
+    if torch.compiler.is_compiling() or not op.symmetric or op.value.requires_grad or op.for_one_call:
         return False
     return bool(_kept(op)) or may_be_kept(op.value)
 

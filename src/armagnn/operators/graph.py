@@ -70,6 +70,8 @@ class GraphOperator(CSR):
     unit_diagonal: bool
     """Every diagonal entry is one, whatever the weights: a ``laplacian`` without stored self-loops. False where it is
     not known, as after `with_value` or within compiled code. The padding of a batch, all zeros, does not count."""
+    for_one_call: bool = False
+    """Built from edges for a single call of a layer: what is worked out for it will not be asked for again."""
     _off: GraphOperator | None = None
 
     def __init__(

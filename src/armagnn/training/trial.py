@@ -58,9 +58,7 @@ class Trial:
 
 
 def batches(config: RunConfig) -> list[range]:
-    """The seeds that are trained together: all of them, or some where the layers take no sparse features.
-
-    Dense features are dropped in every trial anew, which takes room.
+    """The seeds that are trained together: all of them, or ten of GAT, GraphSAGE and GIN, which take more room.
 
     Example:
         >>> from armagnn.training import TrainConfig

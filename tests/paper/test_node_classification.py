@@ -121,12 +121,12 @@ def test_a_diverged_trial_is_marked(tmp_path: Path) -> None:
     assert record.metrics["diverged"] == 1
 
 
-def test_trials_of_one_shape_are_one_job_and_pygs_are_alone(tmp_path: Path) -> None:
+def test_trials_of_one_shape_are_one_job(tmp_path: Path) -> None:
     trials = [CellTrial(short(method), run, run) for method in ("arma", "gat") for run in range(3)]
     trials.append(CellTrial(replace(short("arma"), l2=0.1), 3, 3))  # a continuous one: the same batch
     trials.append(CellTrial(replace(short("arma"), act="elu"), 4, 4))  # another network
     jobs = make_jobs(trials, table=node.TABLE, checkpoints=tmp_path)
-    assert sorted(len(job.trials) for job in jobs) == [1, 1, 1, 1, 4]
+    assert sorted(len(job.trials) for job in jobs) == [1, 3, 4]
     assert len({key for job in jobs for key in job.keys}) == 8
     part = jobs[0].only(jobs[0].keys[1:3])
     assert part.keys == jobs[0].keys[1:3]

@@ -138,7 +138,10 @@ def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path: Path, change: dict[
         train(CONFIG, path, resume=True)
 
 
-def test_layers_of_pyg_go_on_trial_by_trial(tmp_path: Path) -> None:
+def test_several_batches_go_on_with_the_one_that_was_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(experiment, "batches", lambda config: [range(seed, seed + 1) for seed in config.all_seeds])
     config = replace(CONFIG, conv="gat", hidden=8, seeds=2, epochs=12, patience=20)
     train(config, tmp_path / "whole")
 

@@ -226,6 +226,7 @@ def pattern(op: GraphOperator) -> GraphOperator:
     It is made once per operator.
 
     Example:
+        >>> import torch
         >>> op = GraphOperator.from_edge_index(torch.tensor([[0], [1]]), 2, torch.tensor([0.5]), kind="adjacency")
         >>> pattern(op).to_dense()
         tensor([[0., 0.],
@@ -251,6 +252,7 @@ def transposed(op: GraphOperator) -> tuple[Tensor, Tensor]:
     """Return pointers and columns of the transpose of the pattern.
 
     Example:
+        >>> import torch
         >>> op = GraphOperator.from_edge_index(torch.tensor([[0], [1]]), 2, kind="adjacency")
         >>> transposed(op)[0].tolist(), op.rowptr.tolist()
         ([0, 1, 1], [0, 0, 1])

@@ -2,6 +2,7 @@
 
 from armagnn.bench.batches import compare_batches
 from armagnn.bench.layers import compare_layers
+from armagnn.bench.peers import compare_peers
 from armagnn.bench.products import compare_products
 from armagnn.bench.report import Row, machine, table, write
 from armagnn.bench.signals import compare_signals
@@ -11,6 +12,7 @@ __all__ = [
     "Row",
     "compare_batches",
     "compare_layers",
+    "compare_peers",
     "compare_products",
     "compare_signals",
     "compare_trials",

@@ -23,6 +23,7 @@ class What(StrEnum):
     BATCHES = "batches"
     SIGNALS = "signals"
     TRIALS = "trials"
+    PEERS = "peers"
     FILTER_LEARNING = "filter-learning"
 
 
@@ -41,7 +42,8 @@ def bench(
     """Compare with PyTorch Geometric's ARMAConv in one run and print the ratios; or compare layers as learners.
 
     `batches` is a training step on 64 molecules with PyG's loader beside it, `signals` one of the network for MNIST,
-    `trials` ten seeds as one batch beside ten trainings in a row; all are parts of `cpu`.
+    `trials` ten seeds as one batch beside ten trainings in a row, `peers` GAT, GraphSAGE and GIN beside PyG's own; all
+    are parts of `cpu`.
     `filter-learning` trains ARMA, Chebyshev, GCN, Cayley and polynomial layers with one budget of parameters to filter
     images like a low-pass, high-pass, band-pass, band-rejection and comb filter.
     """
@@ -70,6 +72,7 @@ def bench(
             What.BATCHES: lambda: room.compare_batches(rounds=rounds),
             What.SIGNALS: lambda: room.compare_signals(min(rounds, 2)),  # PyG takes many seconds for a step
             What.TRIALS: lambda: room.compare_trials(min(rounds, 3)),
+            What.PEERS: lambda: room.compare_peers(min(rounds, 3)),
         }
         speed: list[Callable[[], Iterable[room.Row]]] = [
             lambda: room.compare_layers(rounds),

@@ -20,15 +20,20 @@ def _scored(x, SLOPE: tl.constexpr):
 
 
 @triton.jit
+def _place(rowptr, heads, width, BLOCK_C: tl.constexpr):
+    """Return the program's row, where its nonzeros start and end, its columns, which exist, and the head of each."""
+    row = tl.program_id(0).to(tl.int64)
+    c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
+    inside = c < heads * width
+    return row, tl.load(rowptr + row), tl.load(rowptr + row + 1), c, inside, tl.where(inside, c // width, 0)
+
+
+@triton.jit
 def _attend_kernel(
     rowptr, col, z, s, d, out, log, slopes, slanted, heads, width,
     SLOPE: tl.constexpr, BLOCK_E: tl.constexpr, BLOCK_C: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    i = tl.program_id(0).to(tl.int64)
-    c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
-    inside = c < heads * width
-    head = tl.where(inside, c // width, 0)
-    start, end = tl.load(rowptr + i), tl.load(rowptr + i + 1)
+    i, start, end, c, inside, head = _place(rowptr, heads, width, BLOCK_C)
     lanes = tl.arange(0, BLOCK_E)
     shift = tl.load(d + i * heads + head)
     own = tl.load(s + i * heads + head)
@@ -72,11 +77,7 @@ def _back_kernel(
     rowptr, col, g, q, s, d, log, by_z, turned, rest, heads, width,
     SLOPE: tl.constexpr, BLOCK_E: tl.constexpr, BLOCK_C: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    j = tl.program_id(0).to(tl.int64)
-    c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
-    inside = c < heads * width
-    head = tl.where(inside, c // width, 0)
-    start, end = tl.load(rowptr + j), tl.load(rowptr + j + 1)
+    j, start, end, c, inside, head = _place(rowptr, heads, width, BLOCK_C)
     lanes = tl.arange(0, BLOCK_E)
     own = tl.load(s + j * heads + head)
     sums = tl.zeros((BLOCK_E, BLOCK_C), dtype=ACC)

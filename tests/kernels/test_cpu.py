@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from armagnn.kernels import cpu, reference, threads
+from armagnn.kernels.cpu_arrays import MIN_PRODUCTS
 from kernels.checks import FUSED, KernelChecks, P, dtypes
 from oracles import TOLERANCE, numbers, sparse
 
@@ -55,7 +56,7 @@ def test_dropout_has_the_bits_of_the_reference(dtype: torch.dtype, p: float, see
 @pytest.mark.parametrize("rest", [0, 1, 2, 3])
 def test_dropout_of_many_chunks_has_the_bits_of_the_reference(threads: int, rest: int) -> None:
     torch.set_num_threads(threads)
-    x = numbers(cpu.MIN_PRODUCTS + rest, dtype=torch.float32)
+    x = numbers(MIN_PRODUCTS + rest, dtype=torch.float32)
     seed = torch.tensor([9])
     assert torch.equal(cpu.dropout(x, seed, 0.3, 1), reference.dropout(x, seed, 0.3, 1))
 
@@ -75,7 +76,7 @@ def test_large_trials_give_the_same_bits_with_any_number_of_threads(threads: int
     a = sparse(400, 300, density=0.3, dtype=torch.float32)
     values, x = numbers(4, a.value.numel(), dtype=torch.float32), numbers(300, 4 * 48, dtype=torch.float32)
     rate = torch.full((4,), 0.01, dtype=torch.float64)
-    assert values.numel() * 48 > 3 * cpu.MIN_PRODUCTS
+    assert values.numel() * 48 > 3 * MIN_PRODUCTS
 
     def run() -> list[torch.Tensor]:
         param = numbers(4, 120_000, seed=3, dtype=torch.float32)
@@ -132,7 +133,7 @@ def test_features_beyond_2_to_the_31_numbers() -> None:
 def test_rows_are_cut_in_order_and_evenly(counts: list[int], width: int, count: int) -> None:
     torch.set_num_threads(count)
     rowptr = np.concatenate([[0], np.cumsum(counts)])
-    bounds = threads.row_bounds(rowptr, width, cpu.MIN_PRODUCTS)
+    bounds = threads.row_bounds(rowptr, width, MIN_PRODUCTS)
     assert bounds[0] == 0
     assert bounds[-1] == len(counts)
     assert bounds == sorted(bounds)

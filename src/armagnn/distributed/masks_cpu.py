@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels.compiled import compiled
-from armagnn.kernels.cpu import Array, _philox
+from armagnn.kernels.cpu_arrays import Array
+from armagnn.kernels.cpu_dropout import philox
 from armagnn.kernels.random import DROPOUT, MASK, threshold
 
 
@@ -21,7 +22,7 @@ def _keep_rows(
     for i in range(rows):
         first = start + i * width
         offset = first & 3
-        _philox(first >> 2, (offset + count + 3) // 4, key0, key1, step, purpose, words)
+        philox(first >> 2, (offset + count + 3) // 4, key0, key1, step, purpose, words)
         own, out = words[offset : offset + count], kept[i]
         for j in range(count):
             out[j] = own[j] >= least

@@ -5,7 +5,8 @@
 `layer`        a whole ARMA layer as one operation; `layer_trials`: many of them under vmap
 `signals`      the same for many signals on a small graph, which `cpu_signals` takes one by one
 `reference`    plain torch: the oracle in tests and the fall-back where nothing faster is installed
-`cpu`          numba kernels for the processor, built on `gather`, `tile` (vector code), `threads`, `compiled`
+`cpu`          numba kernels for the processor, built on `gather`, `tile` (vector code), `threads`, `compiled`;
+               `cpu_adam`, `cpu_dropout`, ...: one idea each
 `gpu`          Triton kernels for the GPU
 `attention`    attention over neighbours, values and gradients
 `maxima`       the maximum over neighbours, values and gradients

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from numba import prange
 from torch import Tensor
 
 from armagnn.kernels import threads
 from armagnn.kernels.compiled import compiled
-
-Array = npt.NDArray[Any]
+from armagnn.kernels.cpu_arrays import Array
 
 
 @compiled()

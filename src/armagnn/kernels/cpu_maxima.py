@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy.typing as npt
 import torch
 from numba import prange
 from torch import Tensor
 
 from armagnn.kernels import maxima, threads
 from armagnn.kernels.compiled import compiled
-
-Array = npt.NDArray[Any]
+from armagnn.kernels.cpu_arrays import Array
 
 
 @compiled()

@@ -28,7 +28,9 @@ from torch import Tensor
 
 from armagnn.kernels import threads
 from armagnn.kernels.compiled import compiled
-from armagnn.kernels.cpu import Array, _blocks, _numpy, _philox, _product_rows
+from armagnn.kernels.cpu import _blocks, _product_rows
+from armagnn.kernels.cpu_arrays import Array, to_numpy
+from armagnn.kernels.cpu_dropout import philox
 from armagnn.kernels.random import DROPOUT, MASK, threshold
 from armagnn.kernels.tile import ACTIVATED, GATED, PLAIN, VECTOR, multiply
 
@@ -117,7 +119,7 @@ def _drop(
     for n in range(x.shape[0]):
         place = (((node + n) * batch + b) * stacks + k) * width
         first = place // 4
-        _philox(first, (place + width + 3) // 4 - first, key0, key1, t, DROPOUT, words)
+        philox(first, (place + width + 3) // 4 - first, key0, key1, t, DROPOUT, words)
         for c in range(width):
             kept = words[place - 4 * first + c] >= layer.limit
             out[n, c] = (x[n, c] * layer.scale if kept else zero) + bias[0, c]
@@ -252,7 +254,7 @@ def _backward(
 
 
 def _of_graph(matrix: tuple[Any, ...], x: Tensor, width: int) -> _Graph:
-    rowptr, col, value = (_numpy(part) for part in matrix)
+    rowptr, col, value = (to_numpy(part) for part in matrix)
     nothing = np.zeros((1, max(x.shape[2], width)), value.dtype)
     return _Graph(rowptr, col, value, _blocks(x.shape[2])[:2], _blocks(width)[:2], nothing)
 
@@ -263,13 +265,15 @@ def _of_layer(settings: Any, seed: Tensor | None, weights: tuple[Tensor | None, 
     assert w is not None
     versions, fan_in, stacks, width = *v.shape[:2], settings.stacks, settings.width
     none = v.new_zeros(1)
-    kind = _numpy(none).dtype.type
+    kind = to_numpy(none).dtype.type
     key, p = (0, 0.0) if seed is None else (int(seed.item()), float(settings.p))
     return _Layer(
-        _numpy((none.expand(fan_in, stacks * width) if w0 is None else w0).view(fan_in, stacks, width).transpose(0, 1)),
-        _numpy(w),
-        _numpy(v.view(versions, fan_in, stacks, width).transpose(1, 2)),
-        _numpy((none.expand(versions, stacks * width) if bias is None else bias).view(versions, stacks, width)),
+        to_numpy(
+            (none.expand(fan_in, stacks * width) if w0 is None else w0).view(fan_in, stacks, width).transpose(0, 1)
+        ),
+        to_numpy(w),
+        to_numpy(v.view(versions, fan_in, stacks, width).transpose(1, 2)),
+        to_numpy((none.expand(versions, stacks * width) if bias is None else bias).view(versions, stacks, width)),
         settings.steps,
         w0 is not None,
         kind(SLOPES.get(settings.act, settings.slope)),
@@ -292,7 +296,7 @@ def forward(
     """Return the mean of the stacks, shape (B, N, F_out), for x of shape (B, N, F_in); weights as in `arma_layer`."""
     out = torch.empty(*x.shape[:2], settings.width, dtype=x.dtype)
     graph, layer = _of_graph(op[:3], x, settings.width), _of_layer(settings, seed, weights)
-    _share_out(_forward, (graph, layer, _numpy(x), out.numpy()), x.shape[0])
+    _share_out(_forward, (graph, layer, to_numpy(x), out.numpy()), x.shape[0])
     return out
 
 
@@ -308,7 +312,7 @@ def backward(
     x_grad = np.zeros(x.shape if needs_x else (1, 1, 1), layer.v.dtype)
     arguments = (
         _of_graph(op[:3], x, settings.width), layer, _of_graph(op[3:6], x, settings.width), *turned,
-        _numpy(x), _numpy(g), needs_x, x_grad, *found,
+        to_numpy(x), to_numpy(g), needs_x, x_grad, *found,
     )  # fmt: skip
     _share_out(_backward, arguments, groups)
     # numpy sums on one thread, always in the same order

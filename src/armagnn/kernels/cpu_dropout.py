@@ -1,0 +1,171 @@
+"""Dropout on the processor: Philox as vector code, with the mask applied as it is drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from llvmlite import ir
+from numba import prange, types
+from numba.extending import intrinsic
+from torch import Tensor
+
+from armagnn.kernels import threads
+from armagnn.kernels.compiled import compiled
+from armagnn.kernels.cpu_arrays import MIN_PRODUCTS, Array, accumulator, to_numpy
+from armagnn.kernels.random import DROPOUT, MASK, MULTIPLIERS, ROUNDS, WEYL, threshold, thresholds
+
+
+@compiled()
+def philox(first: int, count: int, key0: int, key1: int, step: int, purpose: int, words: Array) -> None:
+    """Write the words of the blocks from ``first`` on, four of each side by side."""
+    # one loop over the blocks: the compiler turns it into vector code
+    mask, half = np.uint64(MASK), np.uint64(32)
+    m0, m1 = np.uint64(MULTIPLIERS[0]), np.uint64(MULTIPLIERS[1])
+    y0, y1 = np.uint64(WEYL[0]), np.uint64(WEYL[1])
+    for b in range(count):
+        block = np.uint64(first + b)
+        c0, c1, c2, c3 = block & mask, block >> half, np.uint64(step), np.uint64(purpose)
+        k0, k1 = np.uint64(key0), np.uint64(key1)
+        for _ in range(ROUNDS):
+            p0, p1 = c0 * m0, c2 * m1
+            c0, c1, c2, c3 = (p1 >> half) ^ c1 ^ k0, p1 & mask, (p0 >> half) ^ c3 ^ k1, p0 & mask
+            k0, k1 = (k0 + y0) & mask, (k1 + y1) & mask
+        words[4 * b], words[4 * b + 1] = np.uint32(c0), np.uint32(c1)
+        words[4 * b + 2], words[4 * b + 3] = np.uint32(c2), np.uint32(c3)
+
+
+@compiled(inline="always")
+def _mask(x: Array, out: Array, words: Array, limit: Any, scale: Any) -> None:
+    zero = x.dtype.type(0)
+    for i in range(x.size):  # slices from zero on: an index that may be negative would not become vector code
+        out[i] = x[i] * scale if words[i] >= limit else zero
+
+
+@compiled()
+def _dropout_blocks(
+    x: Array, out: Array, key0: int, key1: int, step: int, purpose: int, limit: Any, scale: Any, lo: int, hi: int
+) -> None:
+    words = np.empty(1024, np.uint32)
+    limit = np.uint32(limit)
+    for first in range(lo, hi, 256):
+        count = min(256, hi - first)
+        philox(first, count, key0, key1, step, purpose, words)
+        _mask(x[4 * first : 4 * (first + count)], out[4 * first : 4 * (first + count)], words, limit, scale)
+
+
+@compiled(parallel=True)
+def _dropout_team(
+    bounds: Array, x: Array, out: Array, key0: int, key1: int, step: int, purpose: int, limit: Any, scale: Any
+) -> None:
+    for t in prange(bounds.size - 1):
+        _dropout_blocks(x, out, key0, key1, step, purpose, limit, scale, bounds[t], bounds[t + 1])
+
+
+@intrinsic(prefer_literal=True)
+def _keep(
+    typingctx: Any, out: Any, at: Any, x: Any, words: Any, word: Any, limit: Any, scale: Any, lanes: Any
+) -> Any:  # fmt: skip
+    """Emit ``out[at + k] = x[at + k] * scale if words[word + k] >= limit else 0`` for k below a literal, as vectors.
+
+    The compiler's own vector code for so short a loop spends more on getting ready than the loop takes.
+    """
+    if not isinstance(lanes, types.IntegerLiteral):
+        return None
+    return types.void(out, at, x, words, word, limit, scale, lanes), _emit_keep
+
+
+def _emit_keep(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+    kinds, width = signature.args, signature.args[-1].literal_value
+    out, x, words = (context.make_array(kinds[k])(context, builder, args[k]) for k in (0, 2, 3))
+    at, word, limit, scale = args[1], args[4], args[5], args[6]
+    i32, size = ir.IntType(32), context.get_abi_sizeof(scale.type)
+
+    def place(array: Any, start: Any, element: Any) -> Any:
+        return builder.bitcast(builder.gep(array.data, [start]), ir.VectorType(element, width).as_pointer())
+
+    def splat(number: Any) -> Any:
+        undefined = ir.Constant(ir.VectorType(number.type, width), ir.Undefined)
+        first = builder.insert_element(undefined, number, ir.Constant(i32, 0))
+        return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(i32, width), [0] * width))
+
+    scaled = builder.fmul(builder.load(place(x, at, scale.type), align=size), splat(scale))
+    kept = builder.icmp_unsigned(">=", builder.load(place(words, word, i32), align=4), splat(limit))
+    result = builder.select(kept, scaled, ir.Constant(scaled.type, [0.0] * width))
+    builder.store(result, place(out, at, scale.type), align=size)
+    return context.get_dummy_value()
+
+
+@compiled()
+def _trial_dropout(
+    x: Array, out: Array, columns: int, seed: Array, limit: Array, scale: Array, step: int, purpose: int,
+    lo: int, hi: int,
+) -> None:  # fmt: skip
+    # Trial r of (M, R, C): entry (m, c) has index m * C + c, as if the trial were alone. Pieces of 1024 entries of all
+    # trials, one trial after the other: what lies side by side in memory is read at about the same time.
+    trials = seed.size
+    size = x.size // trials
+    words = np.empty(1024, np.uint32)
+    for piece in range(lo, hi):
+        first, left = 1024 * piece, min(1024, size - 1024 * piece)
+        for r in range(trials):
+            key0, key1 = np.int64(seed[r]) & MASK, (np.int64(seed[r]) >> 32) & MASK
+            least, factor = np.uint32(limit[r]), scale[r]
+            philox(256 * piece, (left + 3) // 4, key0, key1, step, purpose, words)
+            m, c, done = first // columns, first % columns, 0
+            while done < left:  # whole rows, or what is left of one
+                end = done + min(columns - c, left - done)
+                at = (m * trials + r) * columns + c
+                m, c = m + 1, 0
+                while done + 16 <= end:
+                    _keep(out, at, x, words, done, least, factor, 16)
+                    at, done = at + 16, done + 16
+                if done + 8 <= end:
+                    _keep(out, at, x, words, done, least, factor, 8)
+                    at, done = at + 8, done + 8
+                if done + 4 <= end:
+                    _keep(out, at, x, words, done, least, factor, 4)
+                    at, done = at + 4, done + 4
+                while done < end:
+                    _keep(out, at, x, words, done, least, factor, 1)
+                    at, done = at + 1, done + 1
+
+
+@compiled(parallel=True)
+def _trial_dropout_team(
+    bounds: Array, x: Array, out: Array, columns: int, seed: Array, limit: Array, scale: Array, step: int, purpose: int
+) -> None:
+    for t in prange(bounds.size - 1):
+        _trial_dropout(x, out, columns, seed, limit, scale, step, purpose, bounds[t], bounds[t + 1])
+
+
+def dropout(x: Tensor, seed: Tensor, p: float, step: int) -> Tensor:
+    """Return ``x`` with each entry zeroed with probability p, the others scaled by 1 / (1 - p)."""
+    work = accumulator(x.dtype)
+    flat = to_numpy(x.to(work).reshape(-1))
+    out = torch.empty(x.shape, dtype=work)
+    key = int(seed.item())
+    fixed = (key & MASK, (key >> 32) & MASK, step, DROPOUT, threshold(p), flat.dtype.type(1.0 / (1.0 - p)))
+    target = out.numpy().reshape(-1)
+    count = -(-flat.size // 4)
+    chunks = threads.num_chunks(count * 4, MIN_PRODUCTS // 4)
+    bounds = [count * k // chunks for k in range(chunks + 1)]
+    threads.run(_dropout_blocks, _dropout_team, (flat, target, *fixed), bounds)
+    return out.to(x.dtype)
+
+
+def dropout_trials(x: Tensor, seed: Tensor, p: Tensor, step: int, target: Tensor | None = None) -> Tensor:
+    """Return x of shape (M, R, C) with entries of trial r zeroed with probability ``p[r]``; target may be x itself."""
+    work = accumulator(x.dtype)
+    fits = target is not None and target.dtype == work and target.is_contiguous()
+    out = target if target is not None and fits else torch.empty(x.shape, dtype=work)
+    if out.numel():
+        limit, scale = thresholds(p).numpy(), (1.0 / (1.0 - p)).to(work).numpy()
+        flat = (to_numpy(x, work).reshape(-1), out.numpy().reshape(-1))
+        pieces = -(-x.shape[0] * x.shape[2] // 1024)
+        chunks = min(pieces, threads.num_chunks(x.numel(), MIN_PRODUCTS // 16))
+        bounds = [pieces * k // chunks for k in range(chunks + 1)]
+        arguments = (*flat, x.shape[2], to_numpy(seed), limit, scale, step, DROPOUT)
+        threads.run(_trial_dropout, _trial_dropout_team, arguments, bounds)
+    return out.to(x.dtype) if target is None or fits else target.copy_(out)

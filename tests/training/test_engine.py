@@ -249,3 +249,18 @@ def test_workers_that_cannot_be_ended_do_not_keep_the_rest_waiting() -> None:
     _end(_Worker(Stuck(), multiprocessing.Pipe()[0]))
     assert asked[1] == "killed"
     assert len(asked) == 3
+
+
+@posix
+def test_what_is_kept_when_ctrl_c_comes_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add, told = Store.add, Told()
+
+    def interrupted(self: Store, records: Any) -> int:
+        found = add(self, records)
+        os.kill(os.getpid(), signal.SIGINT)  # kept, and not yet told
+        return found
+
+    monkeypatch.setattr(Store, "add", interrupted)
+    with Store(path) as store, pytest.raises(KeyboardInterrupt):
+        execute(all_jobs(), work, store, watcher=told)
+    assert kept(path) == len(told.trials) == 1

@@ -21,6 +21,7 @@ from multiprocessing import connection
 from typing import Any, Protocol, Self
 
 from armagnn.errors import ParameterError, RunError, UnknownNameError
+from armagnn.training.interrupts import interrupts
 from armagnn.training.store import Record, Store
 
 ATTEMPTS = 3  # of a job whose workers die
@@ -215,9 +216,12 @@ class _Execution:
                     f"A job gave a trial of {what.cell} (seed {what.seed}) that its keys do not announce: "
                     "table, config, seed, fold and data_sha256 must be those of its key."
                 )
-            new = self._store.add([what]) == 1
-            self._new += new
-            self._watcher.trial(what, new=new)
+            with interrupts(lambda: None) as interrupted:  # what is kept is told: Ctrl-C comes before both, or behind
+                new = self._store.add([what]) == 1
+                self._new += new
+                self._watcher.trial(what, new=new)
+            if interrupted():
+                raise KeyboardInterrupt
         elif isinstance(what, Exception):
             raise what
         elif isinstance(what, Lost):

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 from armagnn.errors import ParameterError, RunError
 from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.config import RunConfig
 from armagnn.training.folder import check_vacant, make_vacant
+from armagnn.training.interrupts import interrupts
 from armagnn.training.problem import Problem, load_problem
 from armagnn.training.run import Run, current_versions
 from armagnn.training.trial import Trial, batches, settings
@@ -165,30 +161,3 @@ def _restore(trials: Trials, run: Run, seeds: range, watcher: Watcher) -> None:
 
 
 # --------------------------------------------------------------------------------------------------------- interrupts
-
-
-@contextmanager
-def interrupts(told: Callable[[], None]) -> Iterator[Callable[[], bool]]:
-    """Put Ctrl-C off inside: the yielded function says whether it came. A second one comes through at once.
-
-    Within an epoch half of the weights may have made their step, and such a state is no good to go on from.
-    """
-    came = False
-
-    def remember(number: int, frame: FrameType | None) -> None:
-        nonlocal came
-        if came:
-            raise KeyboardInterrupt
-        came = True
-        told()
-
-    # Elsewhere than in the main thread there are no signals; and who has a handler of his own keeps it.
-    ours = threading.current_thread() is threading.main_thread()
-    ours = ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if ours:
-        signal.signal(signal.SIGINT, remember)
-    try:
-        yield lambda: came
-    finally:
-        if ours:
-            signal.signal(signal.SIGINT, signal.default_int_handler)

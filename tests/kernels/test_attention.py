@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from armagnn.kernels import backend, cpu_attention, neighbour_attention, threads
+from armagnn.kernels import added_attention, backend, cpu_attention, neighbour_attention, threads
 from armagnn.kernels.attention import attention_by_torch
 from kernels.test_maxima import pattern_of
 from strategies import graphs
@@ -50,6 +50,63 @@ def test_values_and_gradients(graph: Any, heads: int, width: int, scale: float) 
             torch.testing.assert_close(one, two, rtol=1e-7, atol=1e-9 * scale)
 
 
+def shared(nodes: int, groups: int, heads: int, fan_in: int, fan_out: int) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(nodes + heads + fan_in)
+    shapes = (nodes, groups, fan_in), (groups, heads, fan_in, fan_out), (nodes, groups, heads), (nodes, groups, heads)
+    return [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
+
+
+def added_truth(adjacency: Tensor, x: Tensor, weight: Tensor, s: Tensor, d: Tensor) -> Tensor:
+    z = torch.einsum("ngc,ghcf->nghf", x, weight)
+    return truth(adjacency, z.flatten(1, 2), s.flatten(1), d.flatten(1)).view(z.shape).sum(2)
+
+
+@settings(max_examples=30)
+@given(graph=graphs(), sizes=st.tuples(*[st.integers(1, 3)] * 4))
+def test_added_heads(graph: Any, sizes: tuple[int, ...]) -> None:
+    adjacency = torch.from_numpy(graph.dense())
+    rowptr, col, t_rowptr, t_col = pattern_of(adjacency)
+    given = [tensor.requires_grad_() for tensor in shared(graph.num_nodes, *sizes)]
+    expected = added_truth(adjacency, *given)
+    found = added_attention((rowptr, col), (t_rowptr, t_col), *given, SLOPE)
+    torch.testing.assert_close(found, expected)
+    direction = torch.randn(expected.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    gradients = (torch.autograd.grad((out * direction).sum(), given) for out in (found, expected))
+    for one, two in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("dims", [(0, 0, 0, 0), (None, 0, 0, 0), (1, None, 2, 1), (0, 3, None, None)], ids=str)
+def test_added_heads_of_many_trials(dims: tuple[int | None, ...]) -> None:
+    adjacency = (torch.rand(9, 9, generator=torch.Generator().manual_seed(2)) < 0.4).double()
+    rowptr, col, t_rowptr, t_col = pattern_of(adjacency)
+    each = [shared(9, 2, 3, 4, 5) for _ in range(3)]
+    given = [
+        tensors[0] if dim is None else torch.stack([t + r for r, t in enumerate(tensors)], dim)
+        for dim, tensors in zip(dims, zip(*each, strict=True), strict=True)
+    ]
+
+    def gradients(way: Any) -> Any:
+        return torch.func.grad(lambda *tensors: way(*tensors).square().sum(), argnums=(0, 1, 2, 3))
+
+    found = torch.vmap(
+        gradients(lambda *tensors: added_attention((rowptr, col), (t_rowptr, t_col), *tensors, SLOPE)), in_dims=dims
+    )(*given)
+    for r in range(3):
+        alone = [t if dim is None else t.select(dim, r) for dim, t in zip(dims, given, strict=True)]
+        for one, two in zip(found, gradients(lambda *t: added_truth(adjacency, *t))(*alone), strict=True):
+            torch.testing.assert_close(one[r], two, rtol=1e-7, atol=1e-8)
+
+
+def test_added_heads_in_a_narrow_type() -> None:
+    adjacency = (torch.rand(9, 9, generator=torch.Generator().manual_seed(2)) < 0.4).double()
+    rowptr, col, t_rowptr, t_col = pattern_of(adjacency)
+    given = shared(9, 2, 3, 4, 5)
+    found = added_attention((rowptr, col), (t_rowptr, t_col), *(t.bfloat16() for t in given), SLOPE)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.double(), added_truth(adjacency, *given), rtol=0.1, atol=0.2)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_narrow_types_and_several_threads(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "num_chunks", lambda work, minimum: 3)
@@ -82,25 +139,26 @@ def test_the_processor_has_a_kernel_of_its_own() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize(("heads", "width"), [(1, 1), (8, 8), (3, 7), (8, 121)])
-def test_on_a_gpu(dtype: torch.dtype, heads: int, width: int) -> None:
-    on_gpu(dtype, heads, width, "cuda")
+@pytest.mark.parametrize(("heads", "each", "width"), [(1, 1, 1), (8, 1, 8), (3, 1, 7), (8, 1, 121), (40, 8, 50)])
+def test_on_a_gpu(dtype: torch.dtype, heads: int, each: int, width: int) -> None:
+    on_gpu(dtype, heads, each, width, "cuda")
 
 
-def on_gpu(dtype: torch.dtype, heads: int, width: int, device: str) -> None:
+def on_gpu(dtype: torch.dtype, heads: int, each: int, width: int, device: str) -> None:
     from armagnn.kernels import gpu_attention
 
     adjacency = (torch.rand(40, 40, generator=torch.Generator().manual_seed(0)) < 0.15).double()
     adjacency[3], adjacency[5] = 1, 0
     rowptr, col, t_rowptr, t_col = pattern_of(adjacency)
     z, s, d = (tensor.to(dtype) for tensor in problem(40, heads, width))
+    z = z[:, ::each].contiguous()  # as many heads share their features
     tolerance = 1e-5 if dtype == torch.float32 else 1e-11
     here = cpu_attention.attend(rowptr, col, z, s, d, SLOPE)
     there = gpu_attention.attend(*(part.to(device) for part in (rowptr, col, z, s, d)), SLOPE)
     for one, two in zip(there, here, strict=True):
         torch.testing.assert_close(one.cpu(), two, rtol=tolerance, atol=tolerance)
     g, q, _ = (tensor.to(dtype).flip(0) for tensor in problem(40, heads, width))
-    given = t_rowptr, t_col, g, q, s, d, here[1]
+    given = t_rowptr, t_col, g[:, ::each].contiguous(), q, s, d, here[1]
     here = cpu_attention.attend_back(*given, SLOPE)
     there = gpu_attention.attend_back(*(part.to(device) for part in given), SLOPE)
     for one, two in zip(there, here, strict=True):

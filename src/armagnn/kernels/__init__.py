@@ -10,13 +10,14 @@
 `gpu`          Triton kernels for the GPU
 `attention`    attention over neighbours, values and gradients
 `maxima`       the maximum over neighbours, values and gradients
+`product`      dense products of many trials, long sums among them
 `slicing`      blocks of a block-diagonal matrix: batches of small graphs
 `matching`     pairs of nodes: coarser graphs; `lazy`: both are compiled when they are first called
 `random`       the one counter-based source of randomness
 =============  =====================================================================================
 """
 
-from armagnn.kernels.attention import neighbour_attention
+from armagnn.kernels.attention import added_attention, neighbour_attention
 from armagnn.kernels.layer import Settings, arma_layer, usable
 from armagnn.kernels.maxima import neighbour_max
 from armagnn.kernels.ops import (
@@ -33,11 +34,13 @@ from armagnn.kernels.ops import (
     stack_mean,
     transpose,
 )
+from armagnn.kernels.product import product
 from armagnn.kernels.signals import arma_signals, usable_by_signals
 
 __all__ = [
     "ACTIVATIONS",
     "Settings",
+    "added_attention",
     "arma_layer",
     "arma_signals",
     "backend",
@@ -47,6 +50,7 @@ __all__ = [
     "keep_rows_whole",
     "neighbour_attention",
     "neighbour_max",
+    "product",
     "sddmm",
     "sort_coo",
     "spmm",

@@ -15,6 +15,14 @@ With :math:`\beta_{ij} = a'(x_{ij}) \alpha_{ij}`, g the gradient of the output a
     \partial s_j = \Big\langle \sum_i \beta_{ij} g_i, z_j \Big\rangle - \sum_i \beta_{ij} q_i,
 
 so one pass over the rows (forwards) and one over the columns (backwards) suffice.
+
+Heads whose features are the products of the same x with matrices of their own, :math:`z^h = x W_h`, and whose outputs
+are added, attend x instead,
+
+.. math::
+    \sum_h \bar z^h_i = \sum_h \Big( \sum_j \alpha^h_{ij} x_j \Big) W_h,
+
+and g in the backward pass: what is collected from the neighbours is as narrow as x or g, whatever the number of heads.
 """
 
 from __future__ import annotations
@@ -27,6 +35,7 @@ from torch import Tensor
 from armagnn.kernels import reference
 from armagnn.kernels.maxima import trials_of
 from armagnn.kernels.ops import backend
+from armagnn.kernels.product import product, split
 
 Pattern = tuple[Tensor, Tensor]
 """Pointers and columns of a matrix; its values do not matter."""
@@ -79,13 +88,96 @@ class _Back(torch.autograd.Function):
         return _side_by_side(_Back, info, dims, given, 2)
 
 
+class _Added(torch.autograd.Function):
+    """The sum of heads that share x, shape (N, G, F_in), in each of G groups with weights (G, H, F_in, F_out)."""
+
+    @staticmethod
+    def forward(
+        rowptr: Tensor, col: Tensor, t_rowptr: Tensor, t_col: Tensor, x: Tensor, weight: Tensor, s: Tensor, d: Tensor,
+        slope: float,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        scores = s.flatten(1).contiguous(), d.flatten(1).contiguous()
+        found = backend(x.device).attend(rowptr, col, x.contiguous(), *scores, slope)
+        attended, log, slopes, slanted = (split(tensor, 1, *s.shape[1:]) for tensor in found)
+        out = _grouped(attended.flatten(2), weight.flatten(1, 2))
+        return out, attended, log, slopes, slanted
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.save_for_backward(*inputs[2:8], *output[1:])
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.slope = inputs[8]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        t_rowptr, t_col, *saved = ctx.saved_tensors
+        found = _AddedBack.apply(t_rowptr, t_col, grads[0], *saved, ctx.slope)  # type: ignore[no-untyped-call]
+        return None, None, None, None, *found, None
+
+    @staticmethod
+    def vmap(info: Any, dims: tuple[int | None, ...], *given: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        return _more_groups(_Added, info, dims, given, 4, weight=1, outputs=(1, 1, 1, 1, 1))
+
+
+class _AddedBack(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        t_rowptr: Tensor, t_col: Tensor, g: Tensor, x: Tensor, weight: Tensor, s: Tensor, d: Tensor, attended: Tensor,
+        log: Tensor, slopes: Tensor, slanted: Tensor, slope: float,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        (groups, heads), g = s.shape[1:], g.contiguous()
+        back = weight.transpose(2, 3)  # (G, H, F_out, F_in)
+        turned = split(_grouped(g, weight.flatten(1, 2).transpose(1, 2)), 2, heads)  # g W^T, head by head
+        q = (turned * attended).sum(-1)
+        by_d = (turned * slanted).sum(-1) - q * slopes
+        scores = (tensor.flatten(1).contiguous() for tensor in (q, s, d, log))
+        found = backend(g.device).attend_back(t_rowptr, t_col, g, *scores, slope)
+        straight, slanted, rest = (split(tensor, 1, groups, heads) for tensor in found)
+        by_x = _grouped(straight.flatten(2), back.flatten(1, 2))
+        z = split(_grouped(x, weight.transpose(1, 2).flatten(2)), 2, heads)
+        by_s = (slanted * z).sum(-1) - rest
+        by_weight = product(attended.flatten(2).permute(1, 2, 0), g.transpose(0, 1)).view(weight.shape)
+        return by_x, by_weight, by_s, by_d
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        pass
+
+    @staticmethod
+    def vmap(info: Any, dims: tuple[int | None, ...], *given: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        return _more_groups(_AddedBack, info, dims, given, 2, weight=2, outputs=(1, 0, 1, 1))
+
+
+def _grouped(x: Tensor, weight: Tensor) -> Tensor:
+    """Return the products (N, G, F') of x, shape (N, G, F), with the weights (G, F, F') of each group."""
+    return product(x.transpose(0, 1), weight).transpose(0, 1)
+
+
+def _more_groups(
+    function: Any, info: Any, dims: tuple[int | None, ...], given: tuple[Any, ...], fixed: int, weight: int,
+    outputs: tuple[int, ...],
+) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:  # fmt: skip
+    """Apply a function to the trials of a vmap as to more groups: the second axis of all tensors but the weights."""
+    tensors = []
+    for place, (dim, tensor) in enumerate(zip(dims[fixed:-1], given[fixed:-1], strict=True)):
+        if place != weight:
+            tensors.append(trials_of(info, dim, tensor).flatten(1, 2))
+        elif dim is None:
+            tensors.append(tensor.expand(info.batch_size, *tensor.shape).flatten(0, 1))
+        else:
+            tensors.append(tensor.movedim(dim, 0).flatten(0, 1))
+    found = function.apply(*given[:fixed], *tensors, given[-1])
+    return tuple(split(t, dim, info.batch_size) for t, dim in zip(found, outputs, strict=True)), outputs
+
+
 def _side_by_side(
     function: Any, info: Any, dims: tuple[int | None, ...], given: tuple[Any, ...], fixed: int
 ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
     """Apply a function to the heads of all trials of a vmap as to heads side by side; all outputs have them."""
     tensors = [trials_of(info, dim, tensor) for dim, tensor in zip(dims[fixed:-1], given[fixed:-1], strict=True)]
     found = function.apply(*given[:fixed], *(tensor.flatten(1, 2) for tensor in tensors), given[-1])
-    return tuple(tensor.unflatten(1, (info.batch_size, -1)) for tensor in found), (1,) * len(found)
+    return tuple(split(tensor, 1, info.batch_size) for tensor in found), (1,) * len(found)
 
 
 def neighbour_attention(there: Pattern, back: Pattern, z: Tensor, s: Tensor, d: Tensor, slope: float) -> Tensor:
@@ -100,10 +192,42 @@ def neighbour_attention(there: Pattern, back: Pattern, z: Tensor, s: Tensor, d: 
         >>> neighbour_attention(pair, pair, z, scores, scores, 0.2).flatten()
         tensor([2., 2.])
     """
-    known = hasattr(backend(z.device), "attend") and z.dtype in (torch.float32, torch.float64)
-    if known and z.dtype == s.dtype == d.dtype:
+    if _known(z, s, d):
         return _Attention.apply(*there, *back, z, s, d, slope)[0]  # type: ignore[no-any-return,no-untyped-call]
     return attention_by_torch(there, z, s, d, slope)
+
+
+def added_attention(
+    there: Pattern, back: Pattern, x: Tensor, weight: Tensor, s: Tensor, d: Tensor, slope: float
+) -> Tensor:
+    """Return the sum of the attended heads of x, shape (N, G, F_out), for x of shape (N, G, F_in).
+
+    Args:
+        there: the pattern, as of `neighbour_attention`.
+        back: its transpose.
+        x: G signals on the nodes.
+        weight: (G, H, F_in, F_out), the matrices of the H heads that attend each signal.
+        s: (N, G, H).
+        d: (N, G, H).
+        slope: of the leaky ReLU.
+
+    Example:
+        >>> pair = torch.tensor([0, 1, 2]), torch.tensor([1, 0])
+        >>> x, scores = torch.tensor([[[1.0]], [[3.0]]]), torch.zeros(2, 1, 2)
+        >>> added_attention(pair, pair, x, torch.tensor([1.0, 10.0]).view(1, 2, 1, 1), scores, scores, 0.2).flatten()
+        tensor([22., 22.])
+    """
+    if _known(x, weight, s, d):
+        return _Added.apply(*there, *back, x, weight, s, d, slope)[0]  # type: ignore[no-any-return,no-untyped-call]
+    z = torch.einsum("ngc,ghcf->nghf", x, weight)
+    out = attention_by_torch(there, z.flatten(1, 2), s.flatten(1), d.flatten(1), slope)
+    return out.view(z.shape).sum(2)
+
+
+def _known(*tensors: Tensor) -> bool:
+    """Return whether there is a kernel for tensors of such types."""
+    dtypes = {tensor.dtype for tensor in tensors}
+    return hasattr(backend(tensors[0].device), "attend") and dtypes in ({torch.float32}, {torch.float64})
 
 
 def attention_by_torch(there: Pattern, z: Tensor, s: Tensor, d: Tensor, slope: float) -> Tensor:

@@ -19,10 +19,11 @@ def _attend_rows(
     rowptr: Array, col: Array, z: Array, s: Array, d: Array, slope: Any, out: Array, log: Array, slopes: Array,
     slanted: Array, lo: int, hi: int,
 ) -> None:  # fmt: skip
-    heads, width = z.shape[1], z.shape[2]
+    heads, width = s.shape[1], z.shape[2]
+    each = heads // z.shape[1]
     for i in range(lo, hi):
         for h in range(heads):
-            most = s[i, h]
+            most, f = s[i, h], h // each
             for j in range(rowptr[i], rowptr[i + 1]):
                 most = max(most, s[col[j], h])
             x = most + d[i, h]
@@ -40,8 +41,8 @@ def _attend_rows(
                 total += weight
                 flat += slant
                 for c in range(width):
-                    out[i, h, c] += weight * z[k, h, c]
-                    slanted[i, h, c] += slant * z[k, h, c]
+                    out[i, h, c] += weight * z[k, f, c]
+                    slanted[i, h, c] += slant * z[k, f, c]
             log[i, h], slopes[i, h] = most + np.log(total), flat / total
             for c in range(width):
                 out[i, h, c] /= total
@@ -62,10 +63,11 @@ def _back_rows(
     rowptr: Array, col: Array, g: Array, q: Array, s: Array, d: Array, log: Array, slope: Any, by_z: Array,
     turned: Array, rest: Array, lo: int, hi: int,
 ) -> None:  # fmt: skip
-    heads, width = g.shape[1], g.shape[2]
+    heads, width = s.shape[1], g.shape[2]
+    each = heads // g.shape[1]
     for j in range(lo, hi):
         for h in range(heads):
-            total = g.dtype.type(0)
+            total, f = g.dtype.type(0), h // each
             for c in range(width):
                 by_z[j, h, c], turned[j, h, c] = 0, 0
             for e in range(rowptr[j], rowptr[j + 1] + 1):
@@ -77,8 +79,8 @@ def _back_rows(
                 slant = weight if x > 0 else slope * weight
                 total += slant * q[i, h]
                 for c in range(width):
-                    by_z[j, h, c] += weight * g[i, h, c]
-                    turned[j, h, c] += slant * g[i, h, c]
+                    by_z[j, h, c] += weight * g[i, f, c]
+                    turned[j, h, c] += slant * g[i, f, c]
             rest[j, h] = total
 
 
@@ -95,21 +97,25 @@ def attend(
     rowptr: Tensor, col: Tensor, z: Tensor, s: Tensor, d: Tensor, slope: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the output, the logarithm of what the weights were divided by, and for the gradients the averages of the
-    slopes of the activation, and of the slopes times z.
+    slopes of the activation, and of the slopes times z. Heads side by side may share their z, shape (N, H / n, C).
     """
-    found = torch.empty_like(z), torch.empty_like(s), torch.empty_like(s), torch.empty_like(z)
+    out = z.new_empty(*s.shape, z.shape[2])
+    found = out, torch.empty_like(s), torch.empty_like(s), torch.empty_like(out)
     given = [tensor.numpy(force=True) for tensor in (rowptr, col, z, s, d)]
     arguments = (*given, given[2].dtype.type(slope), *(tensor.numpy() for tensor in found))
-    threads.run(_attend_rows, _attend_team, arguments, threads.row_bounds(given[0], z.shape[1] * z.shape[2]))
+    threads.run(_attend_rows, _attend_team, arguments, threads.row_bounds(given[0], s.shape[1] * z.shape[2]))
     return found
 
 
 def attend_back(
     t_rowptr: Tensor, t_col: Tensor, g: Tensor, q: Tensor, s: Tensor, d: Tensor, log: Tensor, slope: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradient of z, and for that of s the sums of the slopes times g, and times q."""
-    found = torch.empty_like(g), torch.empty_like(g), torch.empty_like(s)
+    """Return the gradient of z, head by head, and for that of s the sums of the slopes times g, and times q. Heads side
+    by side may share their g, shape (N, H / n, C).
+    """
+    by_z = g.new_empty(*s.shape, g.shape[2])
+    found = by_z, torch.empty_like(by_z), torch.empty_like(s)
     given = [tensor.numpy(force=True) for tensor in (t_rowptr, t_col, g, q, s, d, log)]
     arguments = (*given, given[2].dtype.type(slope), *(tensor.numpy() for tensor in found))
-    threads.run(_back_rows, _back_team, arguments, threads.row_bounds(given[0], g.shape[1] * g.shape[2]))
+    threads.run(_back_rows, _back_team, arguments, threads.row_bounds(given[0], s.shape[1] * g.shape[2]))
     return found

@@ -1,135 +1,188 @@
 """Attention over the neighbours of every node, on the GPU; `attention` says what is computed.
 
-A program gathers one row for one block of columns. Each column finds the weights of its own head: what the columns of a
-head work out several times is cheaper than to tell one another.
+First the weights are found, one for every edge and head. Then a program collects one row for one block of columns, as
+of a product with a matrix that is another one for every head. A weight has the sign of its x, which tells the slope.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-
-@triton.jit
-def _scored(x, SLOPE: tl.constexpr):
-    return tl.where(x > 0, x, SLOPE * x)
+MOST_COLUMNS: Final = 256
+"""Columns of a program that collects."""
 
 
 @triton.jit
-def _place(rowptr, heads, width, BLOCK_C: tl.constexpr):
-    """Return the program's row, where its nonzeros start and end, its columns, which exist, and the head of each."""
+def _weight(x, log, SLOPE: tl.constexpr):
+    """Return the weight of x, and its product with the slope of the activation."""
+    weight = tl.exp(tl.where(x > 0, x, SLOPE * x) - log)
+    return weight, tl.where(x > 0, weight, SLOPE * weight)
+
+
+@triton.jit
+def _place(rowptr, heads, BLOCK_H: tl.constexpr):
+    """Return the program's row, where its nonzeros start and end, its heads, and which of them exist."""
     row = tl.program_id(0).to(tl.int64)
-    c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
-    inside = c < heads * width
-    return row, tl.load(rowptr + row), tl.load(rowptr + row + 1), c, inside, tl.where(inside, c // width, 0)
+    h = tl.program_id(1) * BLOCK_H + tl.arange(0, BLOCK_H)
+    return row, tl.load(rowptr + row), tl.load(rowptr + row + 1), h, h < heads
 
 
 @triton.jit
-def _attend_kernel(
-    rowptr, col, z, s, d, out, log, slopes, slanted, heads, width,
-    SLOPE: tl.constexpr, BLOCK_E: tl.constexpr, BLOCK_C: tl.constexpr, ACC: tl.constexpr,
+def _weigh_kernel(
+    rowptr, col, s, d, log, slopes, weights, heads,
+    SLOPE: tl.constexpr, BLOCK_E: tl.constexpr, BLOCK_H: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    i, start, end, c, inside, head = _place(rowptr, heads, width, BLOCK_C)
+    i, start, end, h, inside = _place(rowptr, heads, BLOCK_H)
     lanes = tl.arange(0, BLOCK_E)
-    shift = tl.load(d + i * heads + head)
-    own = tl.load(s + i * heads + head)
+    own = tl.load(s + i * heads + h, mask=inside, other=0.0)
+    shift = tl.load(d + i * heads + h, mask=inside, other=0.0)
     most = own
     for first in range(start, end, BLOCK_E):
         j = first + lanes
-        valid = j < end
-        k = tl.load(col + j, mask=valid, other=0).to(tl.int64)
-        score = tl.load(s + k[:, None] * heads + head[None, :], mask=valid[:, None], other=float("-inf"))
+        k = tl.load(col + j, mask=j < end, other=0).to(tl.int64)
+        mask = (j < end)[:, None] & inside[None, :]
+        score = tl.load(s + k[:, None] * heads + h[None, :], mask=mask, other=float("-inf"))
         most = tl.maximum(most, tl.max(score, axis=0))
-    most = _scored(most + shift, SLOPE)  # it rises, so the largest number has the largest score
-    total = tl.zeros((BLOCK_E, BLOCK_C), dtype=ACC)
-    flat, sums, slants = total, total, total
+    most = tl.where(most + shift > 0, most + shift, SLOPE * (most + shift))  # it rises: the largest x has most
+    total = tl.zeros((BLOCK_E, BLOCK_H), dtype=ACC)
+    flat = total
     for first in range(start, end, BLOCK_E):
         j = first + lanes
         k = tl.load(col + j, mask=j < end, other=0).to(tl.int64)
-        valid = ((j < end) & (k != i))[:, None]  # the node itself comes last, once
-        x = tl.load(s + k[:, None] * heads + head[None, :], mask=valid, other=0.0) + shift[None, :]
-        weight = tl.where(valid, tl.exp(_scored(x, SLOPE) - most[None, :]), 0.0)
-        slant = tl.where(x > 0, weight, SLOPE * weight)
-        numbers = tl.load(z + k[:, None] * (heads * width) + c[None, :], mask=valid & inside[None, :], other=0.0)
-        total += weight
-        flat += slant
-        sums += weight * numbers
-        slants += slant * numbers
-    index = i * heads * width + c
-    numbers = tl.load(z + index, mask=inside, other=0.0)
-    x = own + shift
-    weight = tl.exp(_scored(x, SLOPE) - most)
-    slant = tl.where(x > 0, weight, SLOPE * weight)
-    whole = tl.sum(total, axis=0) + weight
-    tl.store(out + index, (tl.sum(sums, axis=0) + weight * numbers) / whole, mask=inside)
-    tl.store(slanted + index, (tl.sum(slants, axis=0) + slant * numbers) / whole, mask=inside)
-    once = inside & (c % width == 0)
-    tl.store(log + i * heads + head, most + tl.log(whole), mask=once)
-    tl.store(slopes + i * heads + head, (tl.sum(flat, axis=0) + slant) / whole, mask=once)
+        mask = ((j < end) & (k != i))[:, None] & inside[None, :]  # the node itself comes last, once
+        x = tl.load(s + k[:, None] * heads + h[None, :], mask=mask, other=0.0) + shift[None, :]
+        weight, slant = _weight(x, most[None, :], SLOPE)
+        total += tl.where(mask, weight, 0.0)
+        flat += tl.where(mask, slant, 0.0)
+    itself, aslant = _weight(own + shift, most, SLOPE)
+    whole = tl.sum(total, axis=0) + itself
+    most += tl.log(whole)
+    tl.store(log + i * heads + h, most, mask=inside)
+    tl.store(slopes + i * heads + h, (tl.sum(flat, axis=0) + aslant) / whole, mask=inside)
+    for first in range(start, end, BLOCK_E):
+        j = (first + lanes).to(tl.int64)
+        k = tl.load(col + j, mask=j < end, other=0).to(tl.int64)
+        mask = (j < end)[:, None] & inside[None, :]
+        x = tl.load(s + k[:, None] * heads + h[None, :], mask=mask, other=0.0) + shift[None, :]
+        weight, slant = _weight(x, most[None, :], SLOPE)
+        signed = tl.where((k != i)[:, None], tl.where(x > 0, weight, -weight), 0.0)
+        tl.store(weights + j[:, None] * heads + h[None, :], signed, mask=mask)
 
 
 @triton.jit
-def _back_kernel(
-    rowptr, col, g, q, s, d, log, by_z, turned, rest, heads, width,
+def _weigh_back_kernel(
+    rowptr, col, s, d, log, q, rest, weights, heads,
+    SLOPE: tl.constexpr, BLOCK_E: tl.constexpr, BLOCK_H: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    j, start, end, h, inside = _place(rowptr, heads, BLOCK_H)
+    lanes = tl.arange(0, BLOCK_E)
+    own = tl.load(s + j * heads + h, mask=inside, other=0.0)
+    sums = tl.zeros((BLOCK_E, BLOCK_H), dtype=ACC)
+    for first in range(start, end, BLOCK_E):
+        e = (first + lanes).to(tl.int64)
+        i = tl.load(col + e, mask=e < end, other=0).to(tl.int64)
+        mask = (e < end)[:, None] & inside[None, :]
+        place = i[:, None] * heads + h[None, :]
+        x = own[None, :] + tl.load(d + place, mask=mask, other=0.0)
+        weight, slant = _weight(x, tl.load(log + place, mask=mask, other=0.0), SLOPE)
+        other = mask & (i != j)[:, None]
+        sums += tl.where(other, slant, 0.0) * tl.load(q + place, mask=mask, other=0.0)
+        signed = tl.where(other, tl.where(x > 0, weight, -weight), 0.0)
+        tl.store(weights + e[:, None] * heads + h[None, :], signed, mask=mask)
+    place = j * heads + h
+    x = own + tl.load(d + place, mask=inside, other=0.0)
+    weight, slant = _weight(x, tl.load(log + place, mask=inside, other=0.0), SLOPE)
+    slant *= tl.load(q + place, mask=inside, other=0.0)
+    tl.store(rest + place, tl.sum(sums, axis=0) + slant, mask=inside)
+
+
+@triton.jit
+def _collect_kernel(
+    rowptr, col, weights, z, s, d, log, sums, slants, heads, each, width, blocks,
     SLOPE: tl.constexpr, BLOCK_E: tl.constexpr, BLOCK_C: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    j, start, end, c, inside, head = _place(rowptr, heads, width, BLOCK_C)
+    # the blocks of a row come one after the other: heads that share their features find them near
+    i = (tl.program_id(0) // blocks).to(tl.int64)
+    c = tl.program_id(0) % blocks * BLOCK_C + tl.arange(0, BLOCK_C)
+    inside = c < heads * width
+    head = tl.where(inside, c // width, 0)
+    feature, features = head // each * width + c % width, heads // each * width
+    start, end = tl.load(rowptr + i), tl.load(rowptr + i + 1)
     lanes = tl.arange(0, BLOCK_E)
-    own = tl.load(s + j * heads + head)
-    sums = tl.zeros((BLOCK_E, BLOCK_C), dtype=ACC)
-    slants, rests = sums, sums
+    straight = tl.zeros((BLOCK_E, BLOCK_C), dtype=ACC)
+    slanted = straight
     for first in range(start, end, BLOCK_E):
-        e = first + lanes
-        i = tl.load(col + e, mask=e < end, other=0).to(tl.int64)
-        valid = ((e < end) & (i != j))[:, None]
-        place = i[:, None] * heads + head[None, :]
-        x = own[None, :] + tl.load(d + place, mask=valid, other=0.0)
-        weight = tl.where(valid, tl.exp(_scored(x, SLOPE) - tl.load(log + place, mask=valid, other=0.0)), 0.0)
-        slant = tl.where(x > 0, weight, SLOPE * weight)
-        gradient = tl.load(g + i[:, None] * (heads * width) + c[None, :], mask=valid & inside[None, :], other=0.0)
-        sums += weight * gradient
-        slants += slant * gradient
-        rests += slant * tl.load(q + place, mask=valid, other=0.0)
-    index, place = j * heads * width + c, j * heads + head
-    x = own + tl.load(d + place)
-    weight = tl.exp(_scored(x, SLOPE) - tl.load(log + place))
-    slant = tl.where(x > 0, weight, SLOPE * weight)
-    gradient = tl.load(g + index, mask=inside, other=0.0)
-    tl.store(by_z + index, tl.sum(sums, axis=0) + weight * gradient, mask=inside)
-    tl.store(turned + index, tl.sum(slants, axis=0) + slant * gradient, mask=inside)
-    tl.store(rest + place, tl.sum(rests, axis=0) + slant * tl.load(q + place), mask=inside & (c % width == 0))
+        j = (first + lanes).to(tl.int64)
+        k = tl.load(col + j, mask=j < end, other=0).to(tl.int64)
+        mask = (j < end)[:, None] & inside[None, :]
+        weight = tl.load(weights + j[:, None] * heads + head[None, :], mask=mask, other=0.0)
+        numbers = tl.load(z + k[:, None] * features + feature[None, :], mask=mask, other=0.0)
+        straight += tl.abs(weight) * numbers
+        slanted += tl.where(weight > 0, weight, -SLOPE * weight) * numbers
+    place = i * heads + head
+    x = tl.load(s + place) + tl.load(d + place)
+    weight, slant = _weight(x, tl.load(log + place), SLOPE)
+    numbers = tl.load(z + i * features + feature, mask=inside, other=0.0)
+    index = i * heads * width + c
+    tl.store(sums + index, tl.sum(straight, axis=0) + weight * numbers, mask=inside)
+    tl.store(slants + index, tl.sum(slanted, axis=0) + slant * numbers, mask=inside)
 
 
-def _launch(kernel: Any, x: Tensor, slope: float, *tensors: Tensor) -> None:
-    nodes, heads, width = x.shape
-    if x.numel() == 0:
-        return
-    block_c = max(4, min(128, triton.next_power_of_2(heads * width)))
-    kernel[(nodes, triton.cdiv(heads * width, block_c))](
-        *tensors, heads, width, SLOPE=float(slope), BLOCK_E=max(2, min(64, 256 // block_c)), BLOCK_C=block_c,
-        ACC=tl.float64 if x.dtype == torch.float64 else tl.float32, num_warps=1,
-    )  # fmt: skip
+def _weigh(kernel: Any, rowptr: Tensor, col: Tensor, slope: float, s: Tensor, *tensors: Tensor) -> Tensor:
+    """Return the weights, shape (E, H), that a kernel finds, which fills the last of the tensors besides."""
+    nodes, heads = s.shape
+    weights = s.new_empty(col.shape[0], heads)
+    if s.numel():
+        block_h = min(32, triton.next_power_of_2(heads))
+        kernel[(nodes, triton.cdiv(heads, block_h))](
+            rowptr, col, s, *tensors, weights, heads,
+            SLOPE=float(slope), BLOCK_E=max(4, 128 // block_h), BLOCK_H=block_h, ACC=_accumulator(s), num_warps=1,
+        )  # fmt: skip
+    return weights
+
+
+def _collect(
+    rowptr: Tensor, col: Tensor, weights: Tensor, z: Tensor, s: Tensor, d: Tensor, log: Tensor, slope: float
+) -> tuple[Tensor, Tensor]:
+    """Return the sums of z over the neighbours, with the weights, and with the slopes besides, shape (N, H, C)."""
+    nodes, heads = s.shape
+    sums = z.new_empty(nodes, heads, z.shape[2])
+    slants = torch.empty_like(sums)
+    if sums.numel():
+        block_c = max(32, min(MOST_COLUMNS, triton.next_power_of_2(heads * z.shape[2])))
+        blocks = triton.cdiv(heads * z.shape[2], block_c)
+        _collect_kernel[(nodes * blocks,)](
+            rowptr, col, weights, z, s, d, log, sums, slants, heads, heads // z.shape[1], z.shape[2], blocks,
+            SLOPE=float(slope), BLOCK_E=4, BLOCK_C=block_c, ACC=_accumulator(z), num_warps=max(1, block_c // 64),
+        )  # fmt: skip
+    return sums, slants
+
+
+def _accumulator(x: Tensor) -> tl.dtype:
+    return tl.float64 if x.dtype == torch.float64 else tl.float32
 
 
 def attend(
     rowptr: Tensor, col: Tensor, z: Tensor, s: Tensor, d: Tensor, slope: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the output, the logarithm of what the weights were divided by, and for the gradients the averages of the
-    slopes of the activation, and of the slopes times z.
-    """
-    out, log, slopes, slanted = torch.empty_like(z), torch.empty_like(s), torch.empty_like(s), torch.empty_like(z)
-    _launch(_attend_kernel, z, slope, rowptr, col, z, s, d, out, log, slopes, slanted)
+    """Return what `cpu_attention.attend` returns."""
+    log, slopes = torch.empty_like(s), torch.empty_like(s)
+    weights = _weigh(_weigh_kernel, rowptr, col, slope, s, d, log, slopes)
+    out, slanted = _collect(rowptr, col, weights, z, s, d, log, slope)
     return out, log, slopes, slanted
 
 
 def attend_back(
     t_rowptr: Tensor, t_col: Tensor, g: Tensor, q: Tensor, s: Tensor, d: Tensor, log: Tensor, slope: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradient of z, and for that of s the sums of the slopes times g, and times q."""
-    by_z, turned, rest = torch.empty_like(g), torch.empty_like(g), torch.empty_like(s)
-    _launch(_back_kernel, g, slope, t_rowptr, t_col, g, q, s, d, log, by_z, turned, rest)
+    """Return what `cpu_attention.attend_back` returns."""
+    rest = torch.empty_like(s)
+    weights = _weigh(_weigh_back_kernel, t_rowptr, t_col, slope, s, d, log, q, rest)
+    # a node is its own neighbour with the weight of its own s, d and log: the same in both directions
+    by_z, turned = _collect(t_rowptr, t_col, weights, g, s, d, log, slope)
     return by_z, turned, rest

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import Parameter
 
+from armagnn import kernels
 from armagnn.nn import activations
 from armagnn.nn.checks import check_features, check_fit, check_kind, check_probability, check_size, check_weights
 from armagnn.nn.drop import drop
@@ -147,7 +148,7 @@ def times(x: Tensor | CSR, weight: Tensor) -> Tensor:
     """
     if isinstance(x, CSR):
         return (x @ weight).unsqueeze(1)
-    return (x.flatten(0, 1) @ weight).reshape(*x.shape[:2], weight.shape[1])
+    return kernels.product(x.flatten(0, 1), weight).reshape(*x.shape[:2], weight.shape[1])
 
 
 def propagate(op: GraphOperator, x: Tensor) -> Tensor:

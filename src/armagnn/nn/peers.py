@@ -17,6 +17,7 @@ from armagnn.errors import ParameterError
 from armagnn.nn.checks import check_size
 from armagnn.nn.conv import Conv, propagate, times
 from armagnn.nn.keep import once_per_operator
+from armagnn.nn.linear import Linear
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.modes import may_be_kept, normal_mode
 
@@ -107,7 +108,9 @@ class _Attention(pyg.GATConv):
     """PyG's GAT, whose attention is our kernel's."""
 
     def forward(self, x: Tensor, op: GraphOperator) -> Tensor:
-        z = self.lin(x).unflatten(-1, (self.heads, self.out_channels))  # (N, batch, H, C)
+        if not self.concat and self.in_channels <= self.out_channels:
+            return self._narrow(x, op)
+        z = times(x, self.lin.weight.t()).view(*x.shape[:2], self.heads, self.out_channels)
         source, target = ((z * att).sum(-1).flatten(1) for att in (self.att_src, self.att_dst))
         # the heads of all signals are heads side by side
         out = kernels.neighbour_attention(
@@ -115,6 +118,16 @@ class _Attention(pyg.GATConv):
         )
         out = out.view(z.shape)
         return out.flatten(-2) if self.concat else out.mean(-2)
+
+    def _narrow(self, x: Tensor, op: GraphOperator) -> Tensor:
+        """Return the average of the heads from x, which is narrower than what their matrices make of it."""
+        weight = self.lin.weight.view(self.heads, self.out_channels, -1)  # (H, F_out, F_in)
+        source, target = (
+            times(x, (att.transpose(0, 1) @ weight).squeeze(1).t()) for att in (self.att_src, self.att_dst)
+        )
+        each = weight.transpose(1, 2).unsqueeze(0).expand(x.shape[1], -1, -1, -1) / self.heads
+        there = op.rowptr, op.col
+        return kernels.added_attention(there, transposed(op), x, each, source, target, self.negative_slope)
 
 
 class SAGEConv(Peer):
@@ -151,8 +164,9 @@ class SAGEConv(Peer):
 class _Max(pyg.SAGEConv):
     """PyG's GraphSAGE, whose maximum is our kernel's."""
 
-    def propagate(self, op: GraphOperator, x: tuple[Tensor, Tensor], size: Any = None) -> Tensor:
-        return kernels.neighbour_max(op.rowptr, op.col, *transposed(op), x[0].flatten(1)).view(x[0].shape)
+    def forward(self, x: Tensor, op: GraphOperator) -> Tensor:
+        most = kernels.neighbour_max(op.rowptr, op.col, *transposed(op), x.flatten(1)).view(x.shape)
+        return times(most, self.lin_l.weight.t()) + times(x, self.lin_r.weight.t())
 
 
 class GINConv(Peer):
@@ -190,11 +204,11 @@ class GINConv(Peer):
         def conv() -> Any:
             width = out_channels if hidden is None else hidden
             mlp = nn.Sequential(
-                nn.Linear(in_channels, width, bias),
+                Linear(in_channels, width, bias),
                 nn.ReLU(),
-                nn.Linear(width, width, bias),
+                Linear(width, width, bias),
                 nn.ReLU(),
-                nn.Linear(width, out_channels, False),  # its bias is the layer's
+                Linear(width, out_channels, False),  # its bias is the layer's
             )
             return _ProductFirst(mlp, train_eps=True)
 

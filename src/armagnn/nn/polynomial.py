@@ -23,7 +23,6 @@ from torch import Tensor
 from armagnn import kernels
 from armagnn.nn.conv import times
 from armagnn.nn.keep import once_per_operator
-from armagnn.nn.mix import mix
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.csr import Arguments
 from armagnn.operators.modes import may_be_kept, normal_mode
@@ -76,7 +75,7 @@ def mixed(table: Tensor, weight: Tensor) -> Tensor:
         tensor([3.])
     """
     fin, _, fout = weight.shape
-    return mix(table.to(weight.dtype), weight.transpose(0, 1).flatten(1)).view(table.shape[0], fin, fout)
+    return kernels.product(table.to(weight.dtype), weight.transpose(0, 1).flatten(1)).view(table.shape[0], fin, fout)
 
 
 # -------------------------------------------------------------------------------------------------------- the operator
@@ -218,7 +217,9 @@ def _multiplies_first(e: Shifted, x: Tensor | CSR, weight: Tensor, table: Tensor
     each = products.view(nodes, batch, count, fout).unbind(2)
     if table is not None:
         vectors = torch.stack(each).flatten(1)
-        each = mix(signed(table).to(vectors.dtype), vectors).view(table.shape[0], nodes, batch, fout).unbind(0)
+        each = (
+            kernels.product(signed(table).to(vectors.dtype), vectors).view(table.shape[0], nodes, batch, fout).unbind(0)
+        )
 
     def add(n: int, z: Tensor | None) -> Tensor:
         y = each[n].flatten(1).to(e.dtype)

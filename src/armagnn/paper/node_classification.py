@@ -67,7 +67,7 @@ class NodeConfig:
         """Trials of a batch: what keeps a GPU busy and fits its memory."""
         most = MOST_AT_ONCE[self.dataset]
         if self.method == "gat":  # of all heads, all classes: 8 x 121 numbers a node on PPI
-            return min(4, most)
+            return min(5, most)
         return min(10, most) if self.method in PEERS else most
 
     def data_sha256(self) -> str:

@@ -16,6 +16,7 @@ from armagnn.errors import ParameterError
 from armagnn.nn import ARMAConv, GraclusPool, activations, make_conv
 from armagnn.nn.checks import check_probability, check_size
 from armagnn.nn.drop import drop
+from armagnn.nn.linear import Linear
 from armagnn.nn.scaled import conv_of_scaled, scaling
 from armagnn.nn.stack import Stack
 from armagnn.operators import CSR, Coarsening, GraphOperator, batches_of, coarsen
@@ -124,7 +125,7 @@ class SignalNet(nn.Module):
         self.convs = nn.ModuleList(make_conv(method, *pair, act=act, **dict(options or {})) for pair in pairwise(sizes))
         self.pools = nn.ModuleList(GraclusPool(stride) for stride in strides)
         sizes = [widths[-1] * (1 if average else num_nodes), *head, num_classes]
-        self.head = nn.ModuleList(nn.Linear(*pair) for pair in pairwise(sizes))
+        self.head = nn.ModuleList(Linear(*pair) for pair in pairwise(sizes))
         self.method, self.average, self.act = method, average, act
         self.strides = tuple(strides)
         self.hidden_dropout: float | Tensor

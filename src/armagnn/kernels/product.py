@@ -1,0 +1,98 @@
+r"""Dense products of many trials, :math:`A_r B_r`, that stay fast where the sums are long and the results small.
+
+Gradients of weights are such products, :math:`X_r^\top G_r`, and so are the layers behind a flattened graph. A batched
+product gives a tile of the result one block of a GPU, however long the sum is. Here the sum is cut into pieces, whose
+products are the batch, and their totals come after.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+SHORTEST: Final = {"cuda": 512}
+"""By kind of device, the shortest piece of a sum; nowhere else are sums cut."""
+
+TILE: Final = 64
+"""Rows and columns of a result that one block of a GPU finds, about."""
+
+WANTED: Final = 512
+"""Blocks that keep a GPU busy."""
+
+
+class _Product(torch.autograd.Function):
+    """The products (R, I, J) of (R, I, M) and (R, M, J)."""
+
+    @staticmethod
+    def forward(a: Tensor, b: Tensor) -> Tensor:
+        return _by_pieces(a, b)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        (g,), (a, b) = grads, ctx.saved_tensors
+        by_a = _apply(g, b.transpose(1, 2)) if ctx.needs_input_grad[0] else None
+        by_b = _apply(a.transpose(1, 2), g) if ctx.needs_input_grad[1] else None
+        return by_a, by_b
+
+    @staticmethod
+    def vmap(info: Any, dims: tuple[int | None, int | None], a: Tensor, b: Tensor) -> tuple[Tensor, int]:
+        # one factor for all trials: those of the other stand side by side, in one product
+        if dims[0] is None:
+            b = b.movedim(dims[1] or 0, 2)
+            return split(_apply(a, b.flatten(2)), 2, info.batch_size), 2
+        if dims[1] is None:
+            return split(_apply(a.movedim(dims[0], 1).flatten(1, 2), b), 1, info.batch_size), 1
+        a, b = a.movedim(dims[0], 0), b.movedim(dims[1], 0)
+        return split(_apply(a.flatten(0, 1), b.flatten(0, 1)), 0, info.batch_size), 0
+
+
+def split(x: Tensor, dim: int, parts: int, each: int = -1) -> Tensor:
+    """Return x with an axis as two: so many parts, with so many places each, which are found unless there are none."""
+    return x.unflatten(dim, (parts, each))  # type: ignore[no-any-return,no-untyped-call]
+
+
+def _apply(a: Tensor, b: Tensor) -> Tensor:
+    return _Product.apply(a, b)  # type: ignore[no-any-return,no-untyped-call]
+
+
+def _by_pieces(a: Tensor, b: Tensor) -> Tensor:
+    """Return the products, each a sum of those of pieces where that pays."""
+    pieces = _pieces(a, b)
+    if pieces < 2:
+        return torch.bmm(a, b)
+    length = a.shape[2] // pieces
+    whole = length * pieces
+    # trial by trial, as pieces and trials together would be no batch without copying
+    parts = [
+        torch.bmm(split(left[:, :whole], 1, pieces).transpose(0, 1), split(right[:whole], 0, pieces))
+        for left, right in zip(a.unbind(0), b.unbind(0), strict=True)
+    ]
+    total = torch.stack(parts).sum(1)
+    return total if whole == a.shape[2] else torch.baddbmm(total, a[:, :, whole:], b[:, whole:])
+
+
+def _pieces(a: Tensor, b: Tensor) -> int:
+    """Return into how many pieces the sums are cut."""
+    shortest = SHORTEST.get(a.device.type)
+    tiles = a.shape[0] * -(-a.shape[1] // TILE) * -(-b.shape[2] // TILE)
+    return min(WANTED // max(1, tiles), a.shape[2] // shortest) if shortest else 1
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """Return the product of a, shape (I, M), and b, shape (M, J), or the products of R trials, (R, I, M) and (R, M, J).
+
+    Example:
+        >>> product(torch.tensor([[2.0, -1.0]]), torch.tensor([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]]))
+        tensor([[1., 3., 5.]])
+    """
+    device = b.device.type
+    if torch.is_autocast_enabled(device) and b.dtype != torch.float64:
+        # here, and not inside: the backward pass must see the same types
+        a, b = (tensor.to(torch.get_autocast_dtype(device)) for tensor in (a, b))
+    return _apply(a, b) if a.dim() == 3 else _apply(a.unsqueeze(0), b.unsqueeze(0)).squeeze(0)

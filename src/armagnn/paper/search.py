@@ -96,14 +96,18 @@ def space(dataset: str, method: str, count: int) -> list[NodeConfig]:
 def trials(dataset: str, method: str, budget: Budget) -> list[CellTrial]:
     """All trials of the first stage of the search of one cell.
 
+    Settings that differ only in what a method does not have are one, and are tried once.
+
     Example:
-        >>> [len(trials(dataset, "gcn", BUDGETS[dataset])) for dataset in ("cora", "ppi")]
-        [144, 8]
+        >>> [len(trials("ppi", method, BUDGETS["ppi"])) for method in ("arma", "gcn")]
+        [8, 7]
     """
-    configs = space(dataset, method, budget.settings)
+    places: dict[NodeConfig, int] = {}
+    for index, config in enumerate(space(dataset, method, budget.settings)):
+        places.setdefault(config, index)
     return [
         CellTrial(replace(config, epochs=budget.epochs or config.epochs), index * budget.seeds + run, FIRST_SEED + run)
-        for index, config in enumerate(configs)
+        for config, index in places.items()
         for run in range(budget.seeds)
     ]
 

@@ -117,6 +117,21 @@ class TestCayley(OwnLayerChecks):
         x, index = torch.randn(3, 2), torch.tensor([[0, 1], [1, 0]])
         torch.testing.assert_close(fixed(x, index), trained(x, index))
 
+    def test_repr(self) -> None:
+        text = "CayleyConv(2, 3, order=2, jacobi=7, zoom=0.5, train_zoom=False)"
+        assert repr(CayleyConv(2, 3, 2, 7, 0.5, False)) == text
+
+
+class TestCayleyPolynomial(TestCayley):
+    """The same of undirected graphs without self-loops, where the layer is a polynomial."""
+
+    def problem(self, conv: Any, graph: Graph | None = None) -> tuple[Tensor, GraphOperator | None, Tensor]:
+        graph = without_loops(random_graph(9, 30, seed=3) if graph is None else graph).both_ways()
+        x, op, adjacency = super().problem(conv, graph)
+        assert op is not None
+        assert is_polynomial(op)
+        return x, op, adjacency
+
     def test_all_arithmetic_is_real(self, monkeypatch: pytest.MonkeyPatch) -> None:
         conv = self.make(*WIDE, order=2)
         x, op, _ = self.problem(conv)
@@ -132,21 +147,6 @@ class TestCayley(OwnLayerChecks):
             conv(x, op)
         assert torch.float64 in seen
         assert not any(dtype.is_complex for dtype in seen)
-
-    def test_repr(self) -> None:
-        text = "CayleyConv(2, 3, order=2, jacobi=7, zoom=0.5, train_zoom=False)"
-        assert repr(CayleyConv(2, 3, 2, 7, 0.5, False)) == text
-
-
-class TestCayleyPolynomial(TestCayley):
-    """The same of undirected graphs without self-loops, where the layer is a polynomial."""
-
-    def problem(self, conv: Any, graph: Graph | None = None) -> tuple[Tensor, GraphOperator | None, Tensor]:
-        graph = without_loops(random_graph(9, 30, seed=3) if graph is None else graph).both_ways()
-        x, op, adjacency = super().problem(conv, graph)
-        assert op is not None
-        assert is_polynomial(op)
-        return x, op, adjacency
 
     def test_gradient_with_respect_to_edge_weights(self) -> None:
         graph = without_loops(random_graph(5, 9)).both_ways()

@@ -79,9 +79,9 @@ def test_the_iterations(graph: Graph, zoom: float, iterations: int) -> None:
     op = GraphOperator.from_edge_index(graph.edge_index, graph.num_nodes, graph.edge_weight(), "laplacian")
     laplacian = torch.from_numpy(oracles.operator(graph.dense(), "laplacian"))
     h = torch.tensor(zoom, dtype=torch.float64, requires_grad=True)
-    y = numbers(graph.num_nodes, 2, 2, 3, seed=1).requires_grad_()
-    z = jacobi(laplacian, h, iterations, torch.complex(y[:, 0], y[:, 1]).flatten(1)).view(-1, 2, 3)
-    found, expected = Jacobi(op, h, iterations)(y), torch.stack([z.real, z.imag], 1)
+    y = numbers(graph.num_nodes, 2, 3, 2, seed=1).requires_grad_()
+    z = jacobi(laplacian, h, iterations, torch.complex(*y.unbind(3)).flatten(1)).view(-1, 2, 3)
+    found, expected = Jacobi(op, h, iterations)(y), torch.stack([z.real, z.imag], 3)
     assert_near(found, expected)
     direction = numbers(*found.shape, seed=3)
     grads = [torch.autograd.grad((out * direction).sum(), [y, h]) for out in (found, expected)]

@@ -30,7 +30,6 @@ class CayleyConv(Conv):
     1/h over it. Eq. 17 has h = 1 and :math:`(L + iI)(L - iI)^{-1}`, the conjugate: the same layers with conjugate C_j.
 
     The weights C_1, ..., C_K are complex, as Levie et al. have them: each is a pair of real matrices, and C_0 is real.
-    All arithmetic is real.
 
     The transform of Y is the solution Z of (hL + iI) Z = (hL - iI) Y after T Jacobi iterations,
 
@@ -148,12 +147,13 @@ class CayleyConv(Conv):
         fin, fout, order = self.in_channels, self.out_channels, self.order
         first, rest = self.weight[:, 0], 2.0 * self.weight[:, 1:].reshape(fin, order, 2, fout)
         if isinstance(x, Tensor) and self._filters_first(x):
-            power, parts = x.unsqueeze(3), [x]
+            powers = [x.unsqueeze(3)]
             for _ in range(order):
-                power = transform(power)
-                parts.append(power.flatten(2))
+                powers.append(transform(powers[-1]))
             signs = 1.0 - 2.0 * torch.arange(2, dtype=rest.dtype, device=rest.device).unsqueeze(1)
-            return times(torch.cat(parts, 2), torch.cat([first, (rest * signs).transpose(0, 1).flatten(0, 2)]))
+            weight = torch.cat([(rest * signs).transpose(0, 1).flatten(0, 2), first])
+            # X last: gradients of the others then are at even places, over which complex numbers fit
+            return times(torch.cat([power.flatten(2) for power in (*powers[1:], powers[0])], 2), weight)
         products = times(x, torch.cat([rest.transpose(2, 3).flatten(1), first], 1))
         pairs = products[..., :-fout].reshape(*products.shape[:2], order, fout, 2)
         return products[..., -fout:] + horner(transform, pairs.unbind(2))

@@ -153,7 +153,7 @@ class _Transform(torch.autograd.Function):
         matrix, diagonal, iterations = ctx.fixed
         transposed = *matrix[3:6], *matrix[:3], None, None
         g, y = _numbers(grads[0]), _numbers(pairs)
-        inverse, step = (factor.conj_physical() for factor in _factors(zoom, diagonal))
+        inverse, step = _factors(zoom, diagonal, 1.0)
         again = torch.is_grad_enabled()  # somebody wants to differentiate this again: nothing is written in place
         room = None if again else g.new_empty(iterations + 1, *g.shape)
         places = [None] * (iterations + 1) if room is None else room.unbind()
@@ -185,7 +185,7 @@ class _Transform(torch.autograd.Function):
         size: int = info.batch_size
         zoom = zoom.expand(size, -1) if dims[3] is None else zoom.movedim(dims[3], 0)
         y = y.unsqueeze(1).expand(-1, size, -1, -1, -1) if dims[4] is None else y.movedim(dims[4], 1)
-        folded = zoom.flatten(), y.flatten(1, 2)
+        folded = zoom.flatten(), y.flatten(1, 2).contiguous()  # as all products and inner products want it
         z, states = _Transform.apply(matrix, diagonal, iterations, *folded)  # type: ignore[no-untyped-call]
         return (z.unflatten(1, (size, -1)), states.unflatten(2, (size, -1))), (1, 2)
 
@@ -203,11 +203,11 @@ def _states(
         yield state
 
 
-def _factors(zoom: Tensor, diagonal: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Return :math:`D^{-1}` and :math:`-h D^{-1}`, shape (N, M, 1)."""
+def _factors(zoom: Tensor, diagonal: Tensor, sign: float = -1.0) -> tuple[Tensor, Tensor]:
+    r"""Return :math:`D^{-1}` and :math:`-h D^{-1}`, shape (N, M, 1), or with the other sign their conjugates."""
     scaled = zoom.unsqueeze(1) * diagonal[:, None, None]
     square = scaled.square() + 1.0
-    inverse = torch.complex(scaled / square, -1.0 / square)
+    inverse = torch.complex(scaled / square, sign / square)
     return inverse, -zoom.unsqueeze(1) * inverse
 
 

@@ -117,6 +117,21 @@ class TestCayley(OwnLayerChecks):
         x, index = torch.randn(3, 2), torch.tensor([[0, 1], [1, 0]])
         torch.testing.assert_close(fixed(x, index), trained(x, index))
 
+    def test_repr(self) -> None:
+        text = "CayleyConv(2, 3, order=2, jacobi=7, zoom=0.5, train_zoom=False)"
+        assert repr(CayleyConv(2, 3, 2, 7, 0.5, False)) == text
+
+
+class TestCayleyPolynomial(TestCayley):
+    """The same of undirected graphs without self-loops, where the layer is a polynomial."""
+
+    def problem(self, conv: Any, graph: Graph | None = None) -> tuple[Tensor, GraphOperator | None, Tensor]:
+        graph = without_loops(random_graph(9, 30, seed=3) if graph is None else graph).both_ways()
+        x, op, adjacency = super().problem(conv, graph)
+        assert op is not None
+        assert is_polynomial(op)
+        return x, op, adjacency
+
     def test_all_arithmetic_is_real(self, monkeypatch: pytest.MonkeyPatch) -> None:
         conv = self.make(*WIDE, order=2)
         x, op, _ = self.problem(conv)
@@ -132,21 +147,6 @@ class TestCayley(OwnLayerChecks):
             conv(x, op)
         assert torch.float64 in seen
         assert not any(dtype.is_complex for dtype in seen)
-
-    def test_repr(self) -> None:
-        text = "CayleyConv(2, 3, order=2, jacobi=7, zoom=0.5, train_zoom=False)"
-        assert repr(CayleyConv(2, 3, 2, 7, 0.5, False)) == text
-
-
-class TestCayleyPolynomial(TestCayley):
-    """The same of undirected graphs without self-loops, where the layer is a polynomial."""
-
-    def problem(self, conv: Any, graph: Graph | None = None) -> tuple[Tensor, GraphOperator | None, Tensor]:
-        graph = without_loops(random_graph(9, 30, seed=3) if graph is None else graph).both_ways()
-        x, op, adjacency = super().problem(conv, graph)
-        assert op is not None
-        assert is_polynomial(op)
-        return x, op, adjacency
 
     def test_gradient_with_respect_to_edge_weights(self) -> None:
         graph = without_loops(random_graph(5, 9)).both_ways()
@@ -227,3 +227,58 @@ def test_directed_cycles_of_a_high_order_in_float32(sizes: tuple[int, int]) -> N
     truth = conv.double()(x, op.to(torch.float64))
     found = conv.float()(x.float(), op)
     torch.testing.assert_close(found.double(), truth, rtol=0, atol=1e-5 * float(truth.detach().abs().max()))
+
+
+@pytest.mark.parametrize("sizes", [NARROW, WIDE])
+@pytest.mark.parametrize("undirected", [True, False])
+def test_trials_of_many_zooms_with_self_loops(sizes: tuple[int, int], undirected: bool) -> None:
+    checks = TestCayley()
+    conv = checks.make(*sizes, order=3, jacobi=4, act="tanh")
+    graph = random_graph(9, 20, seed=1)
+    x, op, adjacency = checks.problem(conv, graph.both_ways() if undirected else graph)
+    assert (op.diagonal() != 1).any()
+    names = [name for name, _ in conv.named_parameters()]
+    leaves = {n: torch.stack([p.detach() * k for k in (0.5, 1.0, -1.0)]) for n, p in conv.named_parameters()}
+    leaves = {name: leaf.requires_grad_() for name, leaf in (leaves | {"zoom": numbers(3, seed=5)}).items()}
+    xs = torch.stack([x, 2 * x, x + 1]).requires_grad_()
+    found = torch.vmap(lambda p, x: torch.func.functional_call(conv, p, (x, op)))(leaves, xs)
+    inputs = [*(leaves[name] for name in names), xs]
+    ours = torch.autograd.grad(found.square().sum(), inputs)
+    for k in range(3):
+        with torch.no_grad():
+            for name, parameter in conv.named_parameters():
+                parameter.copy_(leaves[name][k])
+        one = xs[k].detach().requires_grad_()
+        truth = checks.expected(conv, one, adjacency)
+        assert_near(found[k], truth)
+        theirs = torch.autograd.grad(truth.square().sum(), [*conv.parameters(), one])
+        for a, b in zip(ours, theirs, strict=True):
+            assert b.abs().max() > 0
+            assert_near(a[k], b)
+
+
+@pytest.mark.parametrize("sizes", [NARROW, WIDE])
+def test_bfloat16_with_self_loops(sizes: tuple[int, int]) -> None:
+    checks = TestCayley()
+    conv = checks.make(*sizes, order=2, jacobi=3)
+    x, op, _ = checks.problem(conv)
+    truth = conv(x, op)
+    found = conv.bfloat16()(x.bfloat16(), op.to(torch.bfloat16))
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.double(), truth, rtol=0.05, atol=0.05 * float(truth.detach().abs().max()))
+    found.sum().backward()
+    assert conv.zoom.grad.isfinite()
+
+
+@pytest.mark.parametrize("sizes", [NARROW, WIDE])
+def test_a_single_node_with_a_learned_self_loop(sizes: tuple[int, int]) -> None:
+    conv = TestCayley().make(*sizes, order=2, jacobi=2, act=None)
+    op = conv.operator(torch.zeros(2, 1, dtype=torch.int64), 1, torch.ones(1, dtype=torch.float64))
+    x = numbers(1, sizes[0]).requires_grad_()
+
+    def run(x: Tensor, value: Tensor, *_: Tensor) -> Tensor:
+        return conv(x, op.with_value(value))
+
+    value = torch.full((1,), 0.3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(run, (x, value, *conv.parameters()))
+    assert torch.autograd.gradcheck(run, (x, value.detach(), *conv.parameters()))

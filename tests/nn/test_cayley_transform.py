@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,7 +14,7 @@ import oracles
 from armagnn import GraphOperator
 from armagnn.nn.cayley_transform import Jacobi, coefficients, responses
 from nn.cayley_oracle import jacobi
-from oracles import Graph, assert_near, numbers
+from oracles import Graph, assert_near, numbers, random_graph
 from strategies import graphs
 
 ZOOMS = [-2.0, -0.1, 0.05, 1.0, 30.0]
@@ -73,17 +75,108 @@ def test_responses_of_many_zooms() -> None:
     assert_near(many, torch.stack([responses(h, 3, 2, e) for h in zooms]), 1e-14)
 
 
-@settings(max_examples=20)
-@given(graph=graphs(), zoom=st.sampled_from([-2.0, -0.1, 0.05, 1.0, 3.0]), iterations=st.integers(1, 4))
-def test_the_iterations(graph: Graph, zoom: float, iterations: int) -> None:
+# ------------------------------------------------------------------------------------------------------ the iterations
+
+
+def laplacian_of(graph: Graph) -> tuple[GraphOperator, Tensor]:
     op = GraphOperator.from_edge_index(graph.edge_index, graph.num_nodes, graph.edge_weight(), "laplacian")
-    laplacian = torch.from_numpy(oracles.operator(graph.dense(), "laplacian"))
+    return op, torch.from_numpy(oracles.operator(graph.dense(), "laplacian"))
+
+
+def by_dense_matrices(laplacian: Tensor, zoom: Tensor, iterations: int, y: Tensor) -> Tensor:
+    """The transform of pairs, or of real numbers, (N, batch, F, 2 or 1)."""
+    flat = (torch.complex(*y.unbind(3)) if y.shape[3] == 2 else y.squeeze(3).to(torch.complex128)).flatten(1)
+    return torch.view_as_real(jacobi(laplacian, zoom, iterations, flat)).view(*y.shape[:3], 2)
+
+
+@settings(max_examples=30)
+@given(
+    graph=graphs(),
+    zoom=st.sampled_from([-2.0, -0.1, 0.0, 0.05, 1.0, 3.0]),
+    iterations=st.integers(1, 4),
+    parts=st.sampled_from([1, 2]),
+)
+def test_the_iterations(graph: Graph, zoom: float, iterations: int, parts: int) -> None:
+    op, laplacian = laplacian_of(graph)
     h = torch.tensor(zoom, dtype=torch.float64, requires_grad=True)
-    y = numbers(graph.num_nodes, 2, 2, 3, seed=1).requires_grad_()
-    z = jacobi(laplacian, h, iterations, torch.complex(y[:, 0], y[:, 1]).flatten(1)).view(-1, 2, 3)
-    found, expected = Jacobi(op, h, iterations)(y), torch.stack([z.real, z.imag], 1)
+    y = numbers(graph.num_nodes, 2, 3, parts, seed=1).requires_grad_()
+    found, expected = Jacobi(op, h, iterations)(y), by_dense_matrices(laplacian, h, iterations, y)
     assert_near(found, expected)
     direction = numbers(*found.shape, seed=3)
     grads = [torch.autograd.grad((out * direction).sum(), [y, h]) for out in (found, expected)]
     for one, two in zip(*grads, strict=True):
         assert_near(one, two)
+    with torch.no_grad():
+        assert_near(Jacobi(op, h, iterations)(y), expected)
+
+
+@pytest.mark.parametrize("undirected", [True, False])
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_iterations_of_many_trials(undirected: bool, parts: int, shared: bool) -> None:
+    graph = random_graph(7, 16, seed=1)
+    op, laplacian = laplacian_of(graph.both_ways() if undirected else graph)
+    assert (laplacian.diagonal() != 1).any()
+    zooms = torch.tensor([-2.0, 0.0, 0.3, 1.0, 4.0], dtype=torch.float64, requires_grad=True)
+    y = numbers(*(() if shared else (5,)), 7, 2, 3, parts, seed=2).requires_grad_()
+    run = torch.vmap(lambda h, y: Jacobi(op, h, 3)(y), in_dims=(0, None if shared else 0))
+    found = run(zooms, y)
+    each = [y] * 5 if shared else list(y)
+    truth = torch.stack([by_dense_matrices(laplacian, h, 3, z) for h, z in zip(zooms, each, strict=True)])
+    assert_near(found, truth)
+    direction = numbers(*found.shape, seed=3)
+    grads = [torch.autograd.grad((out * direction).sum(), [zooms, y]) for out in (found, truth)]
+    for one, two in zip(*grads, strict=True):
+        assert_near(one, two)
+    with torch.no_grad():
+        assert_near(run(zooms, y), truth)
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_the_iterations_can_be_differentiated_twice(parts: int) -> None:
+    op, laplacian = laplacian_of(random_graph(4, 8, seed=1))
+    h = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    y = numbers(4, 1, 2, parts, seed=1).requires_grad_()
+    assert torch.autograd.gradgradcheck(lambda h, y: Jacobi(op, h, 2)(y), (h, y))
+    zooms = torch.tensor([-0.5, 0.0, 2.0], dtype=torch.float64)
+
+    def twice(transform: Any, h: Tensor) -> Tensor:
+        return torch.func.grad(torch.func.grad(lambda h: transform(h).square().sum()))(h)
+
+    found = torch.vmap(lambda h: twice(lambda h: Jacobi(op, h, 2)(y.detach()), h))(zooms)
+    truth = [twice(lambda h: by_dense_matrices(laplacian, h, 2, y.detach()), h) for h in zooms]
+    assert_near(found, torch.stack(truth))
+
+
+def test_gradients_of_one_input_alone() -> None:
+    op, laplacian = laplacian_of(random_graph(6, 12, seed=1))
+    h, y = torch.tensor(0.7, dtype=torch.float64), numbers(6, 2, 3, 2, seed=1)
+    for wanted in (h, y):
+        wanted.requires_grad_()
+        outs = Jacobi(op, h, 2)(y), by_dense_matrices(laplacian, h, 2, y)
+        one, two = (torch.autograd.grad(out.square().sum(), wanted)[0] for out in outs)
+        assert_near(one, two)
+        wanted.requires_grad_(False)
+
+
+@pytest.mark.parametrize("shape", [(0, 1, 2), (3, 0, 2), (3, 2, 0)])
+def test_nothing_to_iterate(shape: tuple[int, ...]) -> None:
+    op = GraphOperator.from_edge_index(torch.arange(shape[0]).expand(2, -1), shape[0], kind="laplacian")
+    h, y = torch.ones((), requires_grad=True), torch.ones(*shape, 2, requires_grad=True)
+    out = Jacobi(op, h, 2)(y)
+    assert out.shape == (*shape, 2)
+    by_h, by_y = torch.autograd.grad(out.sum(), [h, y])
+    assert by_h == 0
+    assert by_y.shape == y.shape
+
+
+@pytest.mark.parametrize("start", range(4))
+def test_pairs_anywhere_in_memory(start: int) -> None:
+    """Complex numbers do not fit over pairs that start at an odd place."""
+    op, laplacian = laplacian_of(random_graph(1, 2, seed=1, lone=0))
+    h = torch.tensor(0.7, dtype=torch.float64)
+    y = numbers(10)[start : start + 6].view(1, 1, 3, 2).requires_grad_()
+    direction = numbers(10, seed=1)[start : start + 6].view(1, 1, 3, 2)
+    outs = Jacobi(op, h, 2)(y), by_dense_matrices(laplacian, h, 2, y)
+    assert_near(*outs)
+    assert_near(torch.autograd.grad(outs[0], y, direction)[0], torch.autograd.grad(outs[1], y, direction.clone())[0])

@@ -30,7 +30,6 @@ class CayleyConv(Conv):
     1/h over it. Eq. 17 has h = 1 and :math:`(L + iI)(L - iI)^{-1}`, the conjugate: the same layers with conjugate C_j.
 
     The weights C_1, ..., C_K are complex, as Levie et al. have them: each is a pair of real matrices, and C_0 is real.
-    All arithmetic is real.
 
     The transform of Y is the solution Z of (hL + iI) Z = (hL - iI) Y after T Jacobi iterations,
 
@@ -144,20 +143,20 @@ class CayleyConv(Conv):
 
     def _iterated(self, x: Tensor | CSR, transform: Jacobi) -> Tensor:
         """Return the filter, power by power."""
+        # 2 Re(C Y) = 2 Re C Re Y - 2 Im C Im Y; the factors go to the weights, which are small
+        fin, fout, order = self.in_channels, self.out_channels, self.order
+        first, rest = self.weight[:, 0], 2.0 * self.weight[:, 1:].reshape(fin, order, 2, fout)
         if isinstance(x, Tensor) and self._filters_first(x):
-            power, parts = torch.stack([x, torch.zeros_like(x)], 1), [x]
-            for _ in range(self.order):
-                power = transform(power)
-                parts += power.unbind(1)
-            # 2 Re(C Y) = 2 Re C Re Y - 2 Im C Im Y; the factors 2 and -2 go to the weights, which are small
-            factors = 2.0 - 4.0 * torch.arange(2, dtype=self.weight.dtype, device=self.weight.device).unsqueeze(1)
-            rest = (self.weight[:, 1:].reshape(-1, self.order, 2, self.out_channels) * factors).flatten(1, 2)
-            weight = torch.cat([self.weight[:, :1], rest], 1)
-            return times(torch.stack(parts, -1).flatten(2), weight.flatten(0, 1))
-        products = times(x, self.weight.flatten(1))
-        first, rest = products[..., : self.out_channels], products[..., self.out_channels :]
-        pairs = rest.reshape(*rest.shape[:2], self.order, 2, self.out_channels).movedim(3, 1)
-        return first + 2 * horner(transform, pairs.unbind(3))
+            powers = [x.unsqueeze(3)]
+            for _ in range(order):
+                powers.append(transform(powers[-1]))
+            signs = 1.0 - 2.0 * torch.arange(2, dtype=rest.dtype, device=rest.device).unsqueeze(1)
+            weight = torch.cat([(rest * signs).transpose(0, 1).flatten(0, 2), first])
+            # X last: gradients of the others then are at even places, over which complex numbers fit
+            return times(torch.cat([power.flatten(2) for power in (*powers[1:], powers[0])], 2), weight)
+        products = times(x, torch.cat([rest.transpose(2, 3).flatten(1), first], 1))
+        pairs = products[..., :-fout].reshape(*products.shape[:2], order, fout, 2)
+        return products[..., -fout:] + horner(transform, pairs.unbind(2))
 
     def _settings(self) -> dict[str, Any]:
         settings: dict[str, Any] = {"order": self.order, "jacobi": self.jacobi}
@@ -175,8 +174,8 @@ def is_polynomial(op: GraphOperator) -> bool:
 
 
 def horner(transform: Jacobi, products: Sequence[Tensor]) -> Tensor:
-    """Return the real part of the sum of C^j X C_j, j >= 1, from the complex X C_j, each (N, 2, batch, F)."""
+    """Return the real part of the sum of C^j X C_j, j >= 1, from the complex X C_j, each (N, batch, F, 2)."""
     *lower, state = products
     for product in reversed(lower):
         state = product + transform(state)
-    return transform(state)[:, 0]
+    return transform(state)[..., 0]

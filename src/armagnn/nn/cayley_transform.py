@@ -4,17 +4,19 @@ With D the diagonal of :math:`hL + iI` and E the part of L off its diagonal, the
 
 .. math::
     Z^{(0)} = B = D^{-1} (hL - iI) Y, \qquad Z^{(t+1)} = B - h D^{-1} E Z^{(t)}.
-
-Complex signals have shape (N, 2, batch, F), their real and imaginary parts; all arithmetic is real.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from armagnn.nn.conv import propagate
+from armagnn import kernels
 from armagnn.operators import GraphOperator
+from armagnn.operators.csr import Arguments
 
 
 def coefficients(zoom: Tensor, iterations: int) -> Tensor:
@@ -68,31 +70,178 @@ def responses(zoom: Tensor, iterations: int, order: int, e: Tensor) -> Tensor:
 
 
 class Jacobi:
-    """The transform by the iterations themselves: where the diagonal of L differs from node to node, or edges have a
+    r"""The transform by the iterations themselves: where the diagonal of L differs from node to node, or edges have a
     direction.
+
+    They are run for :math:`R = (Y - Z) / 2i`, the solution of :math:`(hL + iI) R = Y`: there they are
+
+    .. math::
+        R \leftarrow D^{-1} Y - h D^{-1} E R, \qquad R = Y / 2i \text{ at first},
+
+    T + 1 times, all alike. Numbers are pairs of a real and an imaginary part, the last axis: Y has shape
+    (N, batch, F, 2), or (N, batch, F, 1) where it is real, and its transform (N, batch, F, 2).
 
     Example:
         >>> op = GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]), kind="laplacian")
-        >>> Jacobi(op, torch.tensor(1.0), 50)(torch.tensor([[[[1.0]], [[0.0]]], [[[-1.0]], [[0.0]]]])).flatten()
+        >>> Jacobi(op, torch.tensor(1.0), 50)(torch.tensor([[[[1.0]]], [[[-1.0]]]])).flatten()
         tensor([ 0.6000, -0.8000, -0.6000,  0.8000])
     """
 
     def __init__(self, op: GraphOperator, zoom: Tensor, iterations: int) -> None:
-        self.op, self.off, self.zoom, self.iterations = op, op.off_diagonal(), zoom, iterations
-        scaled = zoom * op.diagonal()[:, None, None, None]
-        # -i (u + iv) = v - iu: the parts exchanged, with the signs 1 and -1, made where they are needed: no transfer
-        self.turn = 1.0 - 2.0 * torch.arange(2, dtype=op.dtype, device=op.device)[:, None, None]
-        # division by h d + i, as the factor of Y and that of Y with its parts exchanged
-        square = scaled.square() + 1.0
-        self.real, self.turned = scaled / square, self.turn / square
+        self.op, self.iterations = op, iterations
+        self.dtype = torch.promote_types(op.dtype, torch.float32)  # there are no narrower complex numbers
+        self.diagonal, self.zoom = op.diagonal().to(self.dtype), zoom.to(self.dtype).unsqueeze(0)
 
     def __call__(self, y: Tensor) -> Tensor:
-        """Return the transform of complex Y."""
-        y = self.zoom * propagate(self.op, y) + self.turn * y.flip(1)
-        right = self.real * y + self.turned * y.flip(1)
-        real, turned = self.zoom * self.real, self.zoom * self.turned
-        state = right
-        for _ in range(self.iterations):
-            off = propagate(self.off, state)
-            state = right.addcmul(real, off, value=-1).addcmul(turned, off.flip(1), value=-1)
-        return state
+        """Return the transform of Y."""
+        matrix, diagonal, zoom = self.op.off_diagonal()._arguments(), self.diagonal, self.zoom
+        pairs = y.to(self.dtype).flatten(1, 2).unsqueeze(1)
+        if self._by_hand():
+            z, _ = _Transform.apply(matrix, diagonal, self.iterations, zoom, pairs)  # type: ignore[no-untyped-call]
+        else:
+            for state in _states(matrix, diagonal, zoom, pairs, [None] * (self.iterations + 1)):
+                last = state
+            z = _transformed(pairs, last)
+        out: Tensor = z.view(*y.shape[:3], 2).to(self.op.dtype)
+        return out
+
+    def _by_hand(self) -> bool:
+        """Return whether gradients may be asked for, but none with respect to the operator."""
+        if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+            return False
+        value = self.op.value
+        return not (value.requires_grad or torch._C._functorch.is_functorch_wrapped_tensor(value))
+
+
+# ------------------------------------------------------------- of M trials: zooms (M) and signals (N, M, C, 1 or 2)
+
+
+class _Transform(torch.autograd.Function):
+    r"""The transform Z, and the T + 1 states :math:`R_t`, shape (T + 1, N, M, C), complex, on the way.
+
+    With G the gradient of Z and :math:`B = \bar D^{-1} G`, the adjoint iterations
+
+    .. math::
+        K_{T-1} = -\bar D^{-1} E^T B, \qquad K_{t-1} = -h \bar D^{-1} E^T K_t
+
+    give the gradients of Y and, with real inner products only, of h:
+
+    .. math::
+        G + 2i \left( B + h \sum_{t<T} K_t \right) + h^2 E^T K_0, \qquad
+        2 \sum_{t<T} \langle R_t, K_t \rangle - 2 \langle R_T, i \,\mathrm{diag}(L) B \rangle
+        + h \langle Y, E^T K_0 \rangle.
+    """
+
+    @staticmethod
+    def forward(matrix: Arguments, diagonal: Tensor, iterations: int, zoom: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        states = y.new_empty(iterations + 1, *y.shape[:3], dtype=y.dtype.to_complex())
+        *_, last = _states(matrix, diagonal, zoom, y, states.unbind())
+        return _transformed(y, last), states
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        *ctx.fixed, zoom, y = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(zoom, y, output[1] if ctx.needs_input_grad[3] else None)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        if grads[0] is None:
+            return (None,) * 5
+        zoom, pairs, states = ctx.saved_tensors
+        matrix, diagonal, iterations = ctx.fixed
+        transposed = *matrix[3:6], *matrix[:3], None, None
+        g, y = _numbers(grads[0]), _numbers(pairs)
+        inverse, step = _factors(zoom, diagonal, 1.0)
+        again = torch.is_grad_enabled()  # somebody wants to differentiate this again: nothing is written in place
+        room = None if again else g.new_empty(iterations + 1, *g.shape)
+        places = [None] * (iterations + 1) if room is None else room.unbind()
+        lifted = inverse * g
+        adjoints = [torch.mul(-1j * diagonal[:, None, None], lifted, out=places[-1])]
+        state, factor = lifted, -inverse
+        for place in reversed(places[:-1]):
+            state = torch.mul(factor, _product(transposed, state), out=place)
+            adjoints.append(state)
+            factor = step
+        adjoint = torch.stack(adjoints[::-1]) if room is None else room
+        last = _product(transposed, state if y.is_complex() else state.real)
+        by_zoom = by_y = None
+        if ctx.needs_input_grad[3]:
+            if again:
+                states = torch.stack(list(_states(matrix, diagonal, zoom, pairs, places)))
+            by_zoom = 2 * _dots(states.flatten(0, 1), adjoint.flatten(0, 1)) + zoom * _dots(y, last)
+        if ctx.needs_input_grad[4]:
+            h = zoom.unsqueeze(1).to(g.dtype)
+            near = torch.add(g, torch.addcmul(lifted, h, adjoint[:-1].sum(0)), alpha=2j)
+            near, h = (near, h) if y.is_complex() else (near.real, h.real)
+            by_y = _pairs(torch.addcmul(near, h.square(), last))
+        return None, None, None, by_zoom, by_y
+
+    @staticmethod
+    def vmap(
+        info: Any, dims: tuple[Any, ...], matrix: Arguments, diagonal: Tensor, iterations: int, zoom: Tensor, y: Tensor
+    ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+        size: int = info.batch_size
+        zoom = zoom.expand(size, -1) if dims[3] is None else zoom.movedim(dims[3], 0)
+        y = y.unsqueeze(1).expand(-1, size, -1, -1, -1) if dims[4] is None else y.movedim(dims[4], 1)
+        folded = zoom.flatten(), y.flatten(1, 2).contiguous()  # as all products and inner products want it
+        z, states = _Transform.apply(matrix, diagonal, iterations, *folded)  # type: ignore[no-untyped-call]
+        return (z.unflatten(1, (size, -1)), states.unflatten(2, (size, -1))), (1, 2)
+
+
+def _states(
+    matrix: Arguments, diagonal: Tensor, zoom: Tensor, pairs: Tensor, places: Sequence[Tensor | None]
+) -> Iterator[Tensor]:
+    """Yield the T + 1 states, shape (N, M, C), complex, each written to its place where there is one."""
+    y, (inverse, step) = _numbers(pairs), _factors(zoom, diagonal)
+    right = inverse * y
+    state = torch.addcmul(right, -0.5j * step, _product(matrix, y).to(right.dtype), out=places[0])
+    yield state
+    for place in places[1:]:
+        state = torch.addcmul(right, step, _product(matrix, state), out=place)
+        yield state
+
+
+def _factors(zoom: Tensor, diagonal: Tensor, sign: float = -1.0) -> tuple[Tensor, Tensor]:
+    r"""Return :math:`D^{-1}` and :math:`-h D^{-1}`, shape (N, M, 1), or with the other sign their conjugates."""
+    scaled = zoom.unsqueeze(1) * diagonal[:, None, None]
+    square = scaled.square() + 1.0
+    inverse = torch.complex(scaled / square, sign / square)
+    return inverse, -zoom.unsqueeze(1) * inverse
+
+
+def _transformed(pairs: Tensor, state: Tensor) -> Tensor:
+    """Return Z = Y - 2iR."""
+    return _pairs(torch.sub(_numbers(pairs), state, alpha=2j))
+
+
+def _product(matrix: Arguments, x: Tensor) -> Tensor:
+    """Return the product with a matrix, which is real; not by ``@``, which autocast would round."""
+    pairs = _pairs(x)
+    out = kernels.spmm(*matrix, pairs.flatten(1).to(matrix[2].dtype)).to(pairs.dtype).view(pairs.shape)
+    return torch.view_as_complex(out) if x.is_complex() else out.squeeze(-1)
+
+
+def _dots(one: Tensor, two: Tensor) -> Tensor:
+    """Return the real inner products over all axes but the second, shape (M): both are read once, nothing written."""
+    rows = [_pairs(tensor).flatten(0, 1).flatten(1) for tensor in (one, two)]
+    count = torch.arange(rows[0].shape[0] + 1, dtype=torch.int32, device=one.device)
+    identity = count, count[:-1], count, count[:-1], count[:-1], count[:-1]
+    return kernels.sddmm(*identity, *rows).view(-1, one.shape[1]).sum(0)
+
+
+def _pairs(x: Tensor) -> Tensor:
+    """Return complex numbers with their parts as a last axis of 2, and real ones with one of 1."""
+    return torch.view_as_real(x) if x.is_complex() else x.unsqueeze(-1)
+
+
+def _numbers(pairs: Tensor) -> Tensor:
+    """Undo `_pairs`: without a copy, where complex numbers can be seen to fit over the pairs."""
+    if pairs.shape[-1] == 1:
+        return pairs.squeeze(-1)
+    if not (torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(pairs)):
+        *strides, last = pairs.stride()
+        if last == 1 and not any(number % 2 for number in (pairs.storage_offset(), *strides)):
+            return torch.view_as_complex(pairs)
+    return torch.complex(*pairs.unbind(-1))

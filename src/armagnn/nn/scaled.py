@@ -96,7 +96,7 @@ def _filtered(conv: Conv, scales: CSR, table: Tensor, op: GraphOperator) -> Tens
     if isinstance(conv, CayleyConv):
         first, *rest = conv.weight.unbind(1)
         pairs = [
-            torch.stack([times(real), times(imaginary)], 1)
+            torch.stack([times(real), times(imaginary)], 3)
             for real, imaginary in zip(rest[::2], rest[1::2], strict=True)
         ]
         return times(first) + 2 * horner(Jacobi(op, conv.zoom, conv.jacobi), pairs)

@@ -19,8 +19,9 @@ MODULES = [
     if not name.endswith("__main__")
 ]  # fmt: skip
 WITH_EXAMPLES = {
-    "kernels.gather", "kernels.random", "kernels.ops", "operators.csr", "operators.graph", "filters.arma", "nn.arma",
-    "solvers.conjugate_gradients", "spectral.spectrum", "data.folds", "tasks.graph", "training.trials", "paper.jobs",
+    "kernels.gather", "kernels.random", "kernels.backends", "operators.csr", "operators.graph", "filters.arma",
+    "nn.arma", "solvers.conjugate_gradients", "spectral.spectrum", "data.folds", "tasks.graph", "training.trials",
+    "paper.jobs",
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from armagnn import kernels
-from armagnn.kernels import cpu, ops, reference
+from armagnn.kernels import backends, cpu, ops, reference
 from armagnn.kernels.random import keep_mask
 from oracles import assert_near, numbers, sparse
 
@@ -414,18 +414,10 @@ def test_counters_see_the_operator() -> None:
 # -------------------------------------------------------------------------------------------------------------- backend
 
 
-def test_backend() -> None:
-    from armagnn.kernels import cpu
-
-    assert ops.backend("cpu") is cpu
-    assert ops.backend(torch.device("cpu")) is cpu
-    assert ops.backend("meta") is reference
-
-
 @few_cases
 def test_without_numba_the_reference_serves(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ops, "_HAS_NUMBA", False)
-    assert ops.backend("cpu") is reference
+    monkeypatch.setattr(backends, "_HAS_NUMBA", False)
+    assert backends.backend("cpu") is reference
     weight = numbers(*case.truth(case.inputs).shape, seed=9)
     ours, theirs = (gradients(f, case.leaves(), weight) for f in (case.eager, lambda **i: case.truth(i)))
     for name in case.inputs:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels import reference
-from armagnn.kernels.ops import backend
+from armagnn.kernels.backends import backend
 from armagnn.kernels.random import DROPOUT, MASK, philox, threshold
 
 CHUNK = 1 << 16

@@ -1,7 +1,9 @@
 """How ``op @ x`` and one GCS step run. Nothing outside this room knows about devices.
 
 =============  =====================================================================================
-`ops`          the registered operators: autograd, vmap, shapes for the compiler, choice of back end
+`backends`     which of the modules below runs on a device
+`ops`          the registered operators; `ops_gradients`, `ops_vmap`: their rules, which `rules` registers;
+               `transforms`: how they see through those of ``torch.func``
 `layer`        a whole ARMA layer as one operation; `layer_trials`: many of them under vmap
 `signals`      the same for many signals on a small graph, which `cpu_signals` takes one by one
 `reference`    plain torch: the oracle in tests and the fall-back where nothing faster is installed
@@ -17,16 +19,16 @@
 =============  =====================================================================================
 """
 
+from armagnn.kernels import rules  # noqa: F401  the operators have no gradients before
 from armagnn.kernels.attention import added_attention, neighbour_attention
+from armagnn.kernels.backends import backend, keep_rows_whole
 from armagnn.kernels.layer import Settings, arma_layer, usable
 from armagnn.kernels.maxima import neighbour_max
 from armagnn.kernels.ops import (
     ACTIVATIONS,
-    backend,
     dropout,
     dropout_trials,
     gcs,
-    keep_rows_whole,
     sddmm,
     sort_coo,
     spmm,

@@ -33,8 +33,8 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels import reference
+from armagnn.kernels.backends import backend
 from armagnn.kernels.maxima import trials_of
-from armagnn.kernels.ops import backend
 from armagnn.kernels.product import product, split
 
 Pattern = tuple[Tensor, Tensor]

@@ -19,8 +19,8 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from armagnn.kernels import gpu_adam, gpu_attention, gpu_dense, gpu_maxima, gpu_slicing, reference
+from armagnn.kernels.backends import LONG
 from armagnn.kernels.gpu_rules import ACTIVATIONS, activated, keep, keep_fours, limit_of
-from armagnn.kernels.ops import LONG
 from armagnn.kernels.random import DROPOUT, threshold
 
 sort_coo, transpose = reference.sort_coo, reference.transpose  # integer sorts: torch's are as good as any

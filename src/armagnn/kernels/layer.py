@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels import reference
-from armagnn.kernels.ops import backend, gradient_of_activation
+from armagnn.kernels.backends import backend
+from armagnn.kernels.ops_gradients import gradient_of_activation
 
 CHUNK = 1 << 14
 """The fewest rows that are multiplied at a time where the product replaces its input; an eighth of many rows."""

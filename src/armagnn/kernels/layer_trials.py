@@ -11,7 +11,7 @@ from torch import Tensor
 from torch._C import _functorch
 
 from armagnn.kernels.layer import Matrix, Settings, arma_layer
-from armagnn.kernels.ops import apply_rule, batching, is_batched
+from armagnn.kernels.transforms import apply_rule, batching, is_batched
 
 
 class Fixed(NamedTuple):

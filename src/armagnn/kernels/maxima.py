@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels import reference
-from armagnn.kernels.ops import backend
+from armagnn.kernels.backends import backend
 
 
 class _NeighbourMax(torch.autograd.Function):

@@ -8,8 +8,8 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from armagnn.kernels.backends import backend
 from armagnn.kernels.layer import Matrix, Settings, gradients_of
-from armagnn.kernels.ops import backend
 
 FEWEST: Final = 4
 """Signals below which they are too few to share out. Not the number of threads, on which no bit shall depend."""

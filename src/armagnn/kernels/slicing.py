@@ -14,8 +14,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from armagnn.kernels.backends import LONG, backend, keep_rows_whole
 from armagnn.kernels.lazy import compiled_or_plain
-from armagnn.kernels.ops import LONG, backend, keep_rows_whole
 
 Array = npt.NDArray[Any]
 Structure = tuple[Tensor, Tensor, Tensor]

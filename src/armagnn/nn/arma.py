@@ -15,8 +15,8 @@ from armagnn import kernels
 from armagnn.errors import ParameterError, ShapeError, UnknownNameError
 from armagnn.kernels.layer import Matrix
 from armagnn.kernels.layer_trials import Fixed, arma_trials, needs_gradient, usable_by_trials
-from armagnn.kernels.ops import is_batched
 from armagnn.kernels.random import draw_seed
+from armagnn.kernels.transforms import is_batched
 from armagnn.nn import activations
 from armagnn.nn.checks import check_features, check_fit, check_kind, check_probability, check_size, check_weights
 from armagnn.nn.contraction import bounded, check_nonexpansive, check_operator

@@ -1,0 +1,44 @@
+"""Which module's kernels run on a device."""
+
+from __future__ import annotations
+
+import importlib.util
+from types import ModuleType
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from armagnn.kernels import reference
+
+_HAS_NUMBA: Final = importlib.util.find_spec("numba") is not None
+_HAS_TRITON: Final = importlib.util.find_spec("triton") is not None
+
+
+def backend(device: torch.device | str) -> ModuleType:
+    """Return the module whose kernels run on a device: the one place where that is decided.
+
+    Example:
+        >>> backend("cpu").__name__
+        'armagnn.kernels.cpu'
+    """
+    if torch.device(device).type == "cpu" and _HAS_NUMBA:
+        from armagnn.kernels import cpu  # the import compiles nothing, but numba takes half a second
+
+        return cpu
+    if torch.device(device).type == "cuda" and _HAS_TRITON:
+        from armagnn.kernels import gpu
+
+        return gpu
+    return reference
+
+
+LONG: Final = 256
+"""A row of more nonzeros than this is cut into pieces on a GPU, so that it does not keep the others waiting."""
+
+
+def keep_rows_whole(rowptr: Tensor) -> None:
+    """Say that no row of a matrix is to be cut: kernels then need not look for long rows, and wait for no device."""
+    tell = getattr(backend(rowptr.device), "keep_rows_whole", None)
+    if tell is not None:
+        tell(rowptr)

@@ -1,0 +1,40 @@
+"""Looking through the transforms of ``torch.func``: which vmap is at work, and its rules applied without a detour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C import _functorch
+from torch._functorch.autograd_function import VmapInfo
+from torch._functorch.pyfunctorch import VmapInterpreter, retrieve_current_functorch_interpreter
+
+
+def batching() -> VmapInterpreter | None:
+    """Return the innermost transform, if there is one and it is vmap."""
+    if torch._C._are_functorch_transforms_active():
+        interpreter = retrieve_current_functorch_interpreter()
+        if isinstance(interpreter, VmapInterpreter):
+            return interpreter
+    return None
+
+
+def apply_rule(interpreter: VmapInterpreter, rule: Callable[..., tuple[Tensor, int]], args: tuple[Any, ...]) -> Tensor:
+    """Apply a rule for vmap to arguments of which at least one differs along its axis.
+
+    It is what torch does with the rule of an autograd Function, in a tenth of the time: that goes through a dispatcher
+    written in Python, and searches all arguments for tensors within tensors.
+    """
+    level = interpreter.level()
+    unwrapped = [_functorch._unwrap_batched(a, level) if isinstance(a, Tensor) else (a, None) for a in args]
+    info = VmapInfo(interpreter.batch_size(), interpreter.randomness())
+    with interpreter.lower():
+        out, dim = rule(info, tuple(dim for _, dim in unwrapped), *(arg for arg, _ in unwrapped))
+    return _functorch._add_batch_dim(out, dim, level)
+
+
+def is_batched(tensor: Any) -> bool:
+    """Return whether a tensor stands for those of all trials of a vmap."""
+    return isinstance(tensor, Tensor) and bool(_functorch.is_batchedtensor(tensor))

@@ -139,7 +139,9 @@ def test_the_processor_has_a_kernel_of_its_own() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize(("heads", "each", "width"), [(1, 1, 1), (8, 1, 8), (3, 1, 7), (8, 1, 121), (40, 8, 50)])
+@pytest.mark.parametrize(
+    ("heads", "each", "width"), [(1, 1, 1), (8, 1, 8), (3, 1, 7), (8, 1, 121), (40, 8, 50), (6, 3, 7), (16, 16, 121)]
+)
 def test_on_a_gpu(dtype: torch.dtype, heads: int, each: int, width: int) -> None:
     on_gpu(dtype, heads, each, width, "cuda")
 

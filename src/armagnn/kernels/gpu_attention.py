@@ -1,7 +1,8 @@
 """Attention over the neighbours of every node, on the GPU; `attention` says what is computed.
 
 First the weights are found, one for every edge and head. Then a program collects one row for one block of columns, as
-of a product with a matrix that is another one for every head. A weight has the sign of its x, which tells the slope.
+of a product with a matrix that is another one for every head; or, where heads share their features, for all of these
+heads at once. A weight has the sign of its x, which tells the slope.
 """
 
 from __future__ import annotations
@@ -103,15 +104,14 @@ def _weigh_back_kernel(
 
 @triton.jit
 def _collect_kernel(
-    rowptr, col, weights, z, s, d, log, sums, slants, heads, each, width, blocks,
+    rowptr, col, weights, z, s, d, log, sums, slants, heads, width, blocks,
     SLOPE: tl.constexpr, BLOCK_E: tl.constexpr, BLOCK_C: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    # the blocks of a row come one after the other: heads that share their features find them near
     i = (tl.program_id(0) // blocks).to(tl.int64)
     c = tl.program_id(0) % blocks * BLOCK_C + tl.arange(0, BLOCK_C)
-    inside = c < heads * width
+    columns = heads * width
+    inside = c < columns
     head = tl.where(inside, c // width, 0)
-    feature, features = head // each * width + c % width, heads // each * width
     start, end = tl.load(rowptr + i), tl.load(rowptr + i + 1)
     lanes = tl.arange(0, BLOCK_E)
     straight = tl.zeros((BLOCK_E, BLOCK_C), dtype=ACC)
@@ -121,16 +121,48 @@ def _collect_kernel(
         k = tl.load(col + j, mask=j < end, other=0).to(tl.int64)
         mask = (j < end)[:, None] & inside[None, :]
         weight = tl.load(weights + j[:, None] * heads + head[None, :], mask=mask, other=0.0)
-        numbers = tl.load(z + k[:, None] * features + feature[None, :], mask=mask, other=0.0)
+        numbers = tl.load(z + k[:, None] * columns + c[None, :], mask=mask, other=0.0)
         straight += tl.abs(weight) * numbers
         slanted += tl.where(weight > 0, weight, -SLOPE * weight) * numbers
     place = i * heads + head
     x = tl.load(s + place) + tl.load(d + place)
     weight, slant = _weight(x, tl.load(log + place), SLOPE)
-    numbers = tl.load(z + i * features + feature, mask=inside, other=0.0)
-    index = i * heads * width + c
+    index = i * columns + c
+    numbers = tl.load(z + index, mask=inside, other=0.0)
     tl.store(sums + index, tl.sum(straight, axis=0) + weight * numbers, mask=inside)
     tl.store(slants + index, tl.sum(slanted, axis=0) + slant * numbers, mask=inside)
+
+
+@triton.jit
+def _collect_shared_kernel(
+    rowptr, col, weights, z, s, d, log, sums, slants, heads, each, width, blocks,
+    SLOPE: tl.constexpr, UNROLL: tl.constexpr, BLOCK_H: tl.constexpr, BLOCK_C: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    groups = heads // each
+    place = tl.program_id(0) // blocks
+    i, group = (place // groups).to(tl.int64), place % groups
+    c = tl.program_id(0) % blocks * BLOCK_C + tl.arange(0, BLOCK_C)
+    h = tl.arange(0, BLOCK_H)
+    none, some, inside = tl.zeros_like(h), h < each, c < width
+    head, feature, features = group * each + h, group * width + c, groups * width
+    start, end = tl.load(rowptr + i), tl.load(rowptr + i + 1)
+    straight = tl.zeros((BLOCK_H, BLOCK_C), dtype=ACC)
+    slanted = straight
+    for first in range(start, end, UNROLL):
+        for further in tl.static_range(UNROLL):
+            j = tl.cast(tl.minimum(first + further, end - 1), tl.int64)  # the last may come again, with no weight
+            k = tl.load(col + j).to(tl.int64)
+            weight = tl.load(weights + j * heads + head, mask=some & (none + first + further < end), other=0.0)
+            numbers = tl.load(z + k * features + feature, mask=inside, other=0.0)
+            straight += tl.abs(weight)[:, None] * numbers[None, :]
+            slanted += tl.where(weight > 0, weight, -SLOPE * weight)[:, None] * numbers[None, :]
+    own = i * heads + head
+    x = tl.load(s + own, mask=some, other=0.0) + tl.load(d + own, mask=some, other=0.0)
+    itself, slant = _weight(x, tl.load(log + own, mask=some, other=0.0), SLOPE)
+    own_numbers = tl.load(z + i * features + feature, mask=inside, other=0.0)
+    index, mask = own[:, None] * width + c[None, :], some[:, None] & inside[None, :]
+    tl.store(sums + index, straight + itself[:, None] * own_numbers[None, :], mask=mask)
+    tl.store(slants + index, slanted + slant[:, None] * own_numbers[None, :], mask=mask)
 
 
 def _weigh(kernel: Any, rowptr: Tensor, col: Tensor, slope: float, s: Tensor, *tensors: Tensor) -> Tensor:
@@ -150,16 +182,27 @@ def _collect(
     rowptr: Tensor, col: Tensor, weights: Tensor, z: Tensor, s: Tensor, d: Tensor, log: Tensor, slope: float
 ) -> tuple[Tensor, Tensor]:
     """Return the sums of z over the neighbours, with the weights, and with the slopes besides, shape (N, H, C)."""
-    nodes, heads = s.shape
-    sums = z.new_empty(nodes, heads, z.shape[2])
+    nodes, heads, groups, width = *s.shape, *z.shape[1:]
+    sums = z.new_empty(nodes, heads, width)
     slants = torch.empty_like(sums)
-    if sums.numel():
-        block_c = max(32, min(MOST_COLUMNS, triton.next_power_of_2(heads * z.shape[2])))
-        blocks = triton.cdiv(heads * z.shape[2], block_c)
-        _collect_kernel[(nodes * blocks,)](
-            rowptr, col, weights, z, s, d, log, sums, slants, heads, heads // z.shape[1], z.shape[2], blocks,
-            SLOPE=float(slope), BLOCK_E=4, BLOCK_C=block_c, ACC=_accumulator(z), num_warps=max(1, block_c // 64),
+    if sums.numel() == 0:
+        return sums, slants
+    given = rowptr, col, weights, z, s, d, log, sums, slants, heads
+    options = {"SLOPE": float(slope), "ACC": _accumulator(z)}
+    if heads > groups:  # what is read once serves several heads
+        block_h = triton.next_power_of_2(heads // groups)
+        block_c = max(16, min(64, triton.next_power_of_2(width), 512 // block_h))
+        blocks = triton.cdiv(width, block_c)
+        _collect_shared_kernel[(nodes * groups * blocks,)](
+            *given, heads // groups, width, blocks,
+            **options, UNROLL=2, BLOCK_H=block_h, BLOCK_C=block_c, num_warps=1,
         )  # fmt: skip
+    else:
+        block_c = max(32, min(MOST_COLUMNS, triton.next_power_of_2(heads * width)))
+        blocks = triton.cdiv(heads * width, block_c)
+        _collect_kernel[(nodes * blocks,)](
+            *given, width, blocks, **options, BLOCK_E=4, BLOCK_C=block_c, num_warps=max(1, block_c // 64)
+        )
     return sums, slants
 
 

@@ -12,7 +12,7 @@
 `gpu`          Triton kernels for the GPU
 `attention`    attention over neighbours, values and gradients
 `maxima`       the maximum over neighbours, values and gradients
-`product`      dense products of many trials, long sums among them
+`products`     dense products of many trials, long sums among them
 `slicing`      blocks of a block-diagonal matrix: batches of small graphs
 `matching`     pairs of nodes: coarser graphs; `lazy`: both are compiled when they are first called
 `random`       the one counter-based source of randomness
@@ -36,7 +36,7 @@ from armagnn.kernels.ops import (
     stack_mean,
     transpose,
 )
-from armagnn.kernels.product import product
+from armagnn.kernels.products import product
 from armagnn.kernels.signals import arma_signals, usable_by_signals
 
 __all__ = [

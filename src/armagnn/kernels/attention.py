@@ -35,7 +35,7 @@ from torch import Tensor
 from armagnn.kernels import reference
 from armagnn.kernels.backends import backend
 from armagnn.kernels.maxima import trials_of
-from armagnn.kernels.product import product, split
+from armagnn.kernels.products import product, split
 
 Pattern = tuple[Tensor, Tensor]
 """Pointers and columns of a matrix; its values do not matter."""

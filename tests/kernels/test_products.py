@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from armagnn.kernels import product
-from armagnn.kernels.product import SHORTEST
+from armagnn.kernels import product, products
+from armagnn.kernels.products import SHORTEST
 from oracles import assert_near, numbers
 
 
@@ -27,6 +27,7 @@ def test_values_and_gradients(sizes: tuple[int, int, int], trials: int | None, s
     dims = tuple(0 if batch else None for batch in batches)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SHORTEST, "cpu", shortest)
+        patch.setattr(products, "PER_TRIAL", 1)
         found = product(a, b) if trials is None else torch.vmap(product, in_dims=dims)(a, b)
         truth = a @ b
         assert_near(found, truth)
@@ -41,15 +42,19 @@ def test_values_and_gradients(sizes: tuple[int, int, int], trials: int | None, s
 def test_long_sums_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     monkeypatch.setitem(SHORTEST, "cpu", 10)
+    monkeypatch.setattr(products, "PER_TRIAL", 20)
     real = torch.bmm
     monkeypatch.setattr(torch, "bmm", lambda a, b: seen.append(tuple(a.shape)) or real(a, b))
     a, b = numbers(2, 3, 47), numbers(2, 47, 5, seed=1)
     assert_near(product(a, b), a @ b)
     assert seen == [(4, 3, 11)] * 2  # and the rest, 3 long, is added
+    product(numbers(3, 3, 47), numbers(3, 47, 5))
+    assert seen[2:] == [(3, 3, 47)]  # for so many trials, it is not long enough
 
 
 def test_second_derivatives_and_transforms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SHORTEST, "cpu", 3)
+    monkeypatch.setattr(products, "PER_TRIAL", 1)
     a, b = numbers(2, 7).requires_grad_(), numbers(7, 3).requires_grad_()
     assert torch.autograd.gradcheck(product, (a, b))
     assert torch.autograd.gradgradcheck(product, (a, b))

@@ -21,6 +21,9 @@ TILE: Final = 64
 WANTED: Final = 512
 """Blocks that keep a GPU busy."""
 
+PER_TRIAL: Final = 256
+"""Products that a sum must have for every trial to be cut: each trial then takes a launch of its own."""
+
 
 class _Product(torch.autograd.Function):
     """The products (R, I, J) of (R, I, M) and (R, M, J)."""
@@ -79,9 +82,11 @@ def _by_pieces(a: Tensor, b: Tensor) -> Tensor:
 
 def _pieces(a: Tensor, b: Tensor) -> int:
     """Return into how many pieces the sums are cut."""
-    shortest = SHORTEST.get(a.device.type)
-    tiles = a.shape[0] * -(-a.shape[1] // TILE) * -(-b.shape[2] // TILE)
-    return min(WANTED // max(1, tiles), a.shape[2] // shortest) if shortest else 1
+    (trials, rows, length), shortest = a.shape, SHORTEST.get(a.device.type)
+    if shortest is None or length < PER_TRIAL * trials:
+        return 1
+    tiles = trials * -(-rows // TILE) * -(-b.shape[2] // TILE)
+    return min(WANTED // max(1, tiles), length // shortest)
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:

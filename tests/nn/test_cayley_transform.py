@@ -12,7 +12,9 @@ from torch import Tensor
 
 import oracles
 from armagnn import GraphOperator
+from armagnn.nn import CayleyConv
 from armagnn.nn.cayley_transform import Jacobi, coefficients, responses
+from armagnn.training.capture import capture
 from nn.cayley_oracle import jacobi
 from oracles import Graph, assert_near, numbers, random_graph
 from strategies import graphs
@@ -180,3 +182,44 @@ def test_pairs_anywhere_in_memory(start: int) -> None:
     outs = Jacobi(op, h, 2)(y), by_dense_matrices(laplacian, h, 2, y)
     assert_near(*outs)
     assert_near(torch.autograd.grad(outs[0], y, direction)[0], torch.autograd.grad(outs[1], y, direction.clone())[0])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_on_a_gpu_one_by_one_and_recorded(dtype: torch.dtype) -> None:
+    found = on_device(torch.device("cpu"), dtype)
+    assert set(found) == {"weight", "bias", "zoom", "x"}
+    tolerance = 1e-4 if dtype == torch.float32 else 1e-11
+    for name, there in on_device(torch.device("cuda"), dtype).items():
+        torch.testing.assert_close(there.cpu(), found[name.removeprefix("recorded ")], rtol=tolerance, atol=tolerance)
+
+
+def on_device(device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Return the gradients of three trials of a layer on a graph with self-loops; on a GPU, recorded as well."""
+    graph = random_graph(40, 120, seed=3)
+    loops = torch.arange(0, 40, 3).expand(2, -1)
+    conv = CayleyConv(3, 4, order=2, jacobi=3)
+    edges = torch.cat([graph.edge_index, graph.edge_index.flip(0), loops], 1)
+    op = conv.operator(edges, 40, dtype=dtype).to(device)
+    weights = {
+        "weight": numbers(3, *conv.weight.shape, seed=1),
+        "bias": numbers(3, 4, seed=2),
+        "zoom": torch.tensor([0.5, 1.0, 3.0]),
+        "x": numbers(3, 40, 3, seed=4),
+    }
+    weights = {name: tensor.to(device, dtype) for name, tensor in weights.items()}
+    conv = conv.to(device, dtype)
+
+    def loss(given: dict[str, Tensor]) -> Tensor:
+        parameters = {name: tensor for name, tensor in given.items() if name != "x"}
+        return torch.func.functional_call(conv, parameters, (given["x"], op)).square().sum()
+
+    found = dict(torch.vmap(torch.func.grad(loss))(weights))
+    if device.type == "cuda":
+        recorded: dict[str, Tensor] = {}
+        replay = capture(lambda: recorded.update(torch.vmap(torch.func.grad(loss))(weights)))
+        for gradient in recorded.values():
+            gradient.zero_()
+        replay()
+        found |= {f"recorded {name}": gradient for name, gradient in recorded.items()}
+    return found

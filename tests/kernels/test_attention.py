@@ -129,8 +129,58 @@ def test_it_is_differentiated_once() -> None:
     for index in range(3):
         out = neighbour_attention(pair, pair, *given, SLOPE).square().sum()
         (gradient,) = torch.autograd.grad(out, given[index], create_graph=True)
-        with pytest.raises(RuntimeError, match="once_differentiable"):
+        with pytest.raises(RuntimeError, match="first derivatives only"):
             gradient.sum().backward()
+        for other in given:  # also where torch follows only what leads there
+            out = neighbour_attention(pair, pair, *given, SLOPE).square().sum() + other.pow(3).sum()
+            (gradient,) = torch.autograd.grad(out, given[index], create_graph=True)
+            with pytest.raises(RuntimeError, match="first derivatives only"):
+                torch.autograd.grad(gradient.sum(), other)
+    with pytest.raises(RuntimeError, match="first derivatives only"):
+        torch.func.grad(lambda z: torch.func.grad(lambda z: of_z(z, given).square().sum())(z).sum())(given[0].detach())
+
+
+def of_z(z: Tensor, given: list[Tensor]) -> Tensor:
+    pair = torch.tensor([0, 1, 2]), torch.tensor([1, 0])
+    return neighbour_attention(pair, pair, z, *(tensor.detach() for tensor in given[1:]), SLOPE)
+
+
+def test_added_heads_are_differentiated_once() -> None:
+    pair = torch.tensor([0, 1, 2]), torch.tensor([1, 0])
+    given = [tensor.requires_grad_() for tensor in shared(2, 1, 2, 3, 3)]
+    for one in given:
+        for other in given:
+            out = added_attention(pair, pair, *given, SLOPE).square().sum() + one.pow(3).sum() + other.pow(3).sum()
+            (gradient,) = torch.autograd.grad(out, one, create_graph=True)
+            with pytest.raises(RuntimeError, match="first derivatives only"):
+                torch.autograd.grad(gradient.sum(), other)
+
+
+def test_added_heads_of_signals_that_share_their_weights() -> None:
+    adjacency = (torch.rand(9, 9, generator=torch.Generator().manual_seed(2)) < 0.4).double()
+    rowptr, col, t_rowptr, t_col = pattern_of(adjacency)
+    x, weight, s, d = (tensor.requires_grad_() for tensor in shared(9, 4, 3, 2, 5))
+    for weights in (1, 2, 4):
+        own = weight[:weights]
+        truths = added_truth(adjacency, x, own.repeat_interleave(4 // weights, 0), s, d)
+        found = added_attention((rowptr, col), (t_rowptr, t_col), x, own, s, d, SLOPE)
+        torch.testing.assert_close(found, truths)
+        pairs = (torch.autograd.grad(out.square().sum(), [x, weight, s, d]) for out in (found, truths))
+        for one, two in zip(*pairs, strict=True):
+            torch.testing.assert_close(one, two)
+
+
+def test_autocast_changes_no_type() -> None:
+    adjacency = (torch.rand(9, 9, generator=torch.Generator().manual_seed(2)) < 0.4).double()
+    rowptr, col, t_rowptr, t_col = pattern_of(adjacency)
+    given = [tensor.float().requires_grad_() for tensor in shared(9, 2, 3, 4, 5)]
+    plain = added_attention((rowptr, col), (t_rowptr, t_col), *given, SLOPE)
+    expected = torch.autograd.grad(plain.square().sum(), given)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = added_attention((rowptr, col), (t_rowptr, t_col), *given, SLOPE)
+        gradients = torch.autograd.grad(found.square().sum(), given)
+    assert torch.equal(found, plain)
+    assert all(torch.equal(one, two) for one, two in zip(gradients, expected, strict=True))
 
 
 def test_the_processor_has_a_kernel_of_its_own() -> None:

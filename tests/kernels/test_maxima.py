@@ -82,8 +82,11 @@ def test_the_operation_is_differentiated_once() -> None:
     assert torch.autograd.gradcheck(lambda x: neighbour_max(*given, x), (x,))
     assert torch.equal(neighbour_max(*given, x.t().contiguous().t()), truth(adjacency, x))
     (gradient,) = torch.autograd.grad(neighbour_max(*given, x).square().sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
+    with pytest.raises(RuntimeError, match="first derivatives only"):
         gradient.sum().backward()
+    (gradient,) = torch.autograd.grad((neighbour_max(*given, x) * x).sum() + x.pow(3).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="first derivatives only"):
+        torch.autograd.grad(gradient.sum(), x)
 
 
 def test_the_processor_has_a_kernel_of_its_own() -> None:

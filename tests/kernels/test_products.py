@@ -70,3 +70,23 @@ def test_on_a_gpu(sizes: tuple[int, int, int, int]) -> None:
     a, b = numbers(r, i, m).float(), numbers(r, m, j, seed=1).float()
     truth = a.double() @ b.double()
     torch.testing.assert_close(product(a.cuda(), b.cuda()).cpu().double(), truth, rtol=1e-5, atol=1e-3)
+
+
+def test_forward_mode() -> None:
+    a, b = numbers(2, 7), numbers(7, 3, seed=1)
+    tangents = numbers(2, 7, seed=2), numbers(7, 3, seed=3)
+    _, found = torch.func.jvp(product, (a, b), tangents)
+    assert_near(found, tangents[0] @ b + a @ tangents[1])
+    assert_near(torch.func.jvp(lambda a: product(a, b), (a,), tangents[:1])[1], tangents[0] @ b)
+    assert_near(torch.func.jvp(lambda b: product(a, b), (b,), tangents[1:])[1], a @ tangents[1])
+
+
+def test_what_no_gradient_needs_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SHORTEST, "cpu", 512)
+    kept: list[tuple[int, ...]] = []
+    a, b = numbers(2, 7), numbers(7, 3, seed=1).requires_grad_()
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(tuple(t.shape)) or t, lambda t: t):
+        product(a, b)
+        assert kept == [(1, 2, 7)]
+        product(a.requires_grad_(), b.detach())
+    assert kept == [(1, 2, 7), (1, 7, 3)]

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from armagnn import GraphOperator
+from armagnn import GraphOperator, kernels
 from armagnn.nn import peers
 from armagnn.nn.peers import GATConv, GINConv, SAGEConv
 from nn.layer_checks import LayerChecks
@@ -34,9 +34,40 @@ class TestGAT(LayerChecks):
         x, op, adjacency = self.problem(conv)
         torch.testing.assert_close(conv(x, op), self.expected(conv, x, adjacency))
 
+    @pytest.mark.parametrize("sizes", [(3, 6), (6, 3)], ids=str)
+    def test_autocast_rounds_no_score(self, sizes: tuple[int, int]) -> None:
+        conv = self.make(*sizes, act=None).float()
+        x, op, _ = self.problem(conv)
+        x, op = 100 * x.float(), op.to(torch.float32)
+        expected = conv(x, op)
+        with torch.autocast("cpu", torch.bfloat16):
+            found = conv(x, op)
+        assert found.dtype == torch.float32
+        torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02 * float(expected.abs().max()))
+
     def test_eight_heads(self) -> None:
         assert GATConv(2, 3).conv.att_src.shape == (1, 8, 3)
         assert repr(GATConv(2, 8, concat=True)) == "GATConv(2, 8, heads=8, concat=True)"
+
+
+class TestGATOnDenseGraphs(TestGAT):
+    """The same checks where averaged heads attend x."""
+
+    @pytest.fixture(autouse=True)
+    def _narrow(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(peers, "FEWEST", 0)
+
+    def test_they_attend_x(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        widths: list[int] = []
+        real = kernels.added_attention
+        monkeypatch.setattr(kernels, "added_attention", lambda *given: widths.append(given[2].shape[2]) or real(*given))
+        for sizes in ((3, 6), (6, 6), (7, 6)):  # not where x is wider than what is made of it
+            conv = self.make(*sizes)
+            conv(*self.problem(conv)[:2])
+        assert widths == [3, 6]
+        monkeypatch.setattr(peers, "FEWEST", 1000)
+        conv(*self.problem(conv)[:2])
+        assert widths == [3, 6]
 
 
 class TestSAGE(LayerChecks):

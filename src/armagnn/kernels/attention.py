@@ -36,6 +36,7 @@ from armagnn.kernels import reference
 from armagnn.kernels.backends import backend
 from armagnn.kernels.maxima import trials_of
 from armagnn.kernels.products import product, split
+from armagnn.kernels.transforms import BackwardPass, as_they_are
 
 Pattern = tuple[Tensor, Tensor]
 """Pointers and columns of a matrix; its values do not matter."""
@@ -56,32 +57,26 @@ class _Attention(torch.autograd.Function):
         ctx.slope = inputs[7]
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        t_rowptr, t_col, z, s, d, out, log, slopes, slanted = ctx.saved_tensors
-        g = grads[0]
-        q = (g * out).sum(-1)
-        given = t_rowptr, t_col, g, q, s, d, log, ctx.slope
-        by_z, turned, rest = _Back.apply(*given)  # type: ignore[no-untyped-call]
-        by_s = (turned * z).sum(-1) - rest
-        by_d = (g * slanted).sum(-1) - q * slopes
-        return None, None, None, None, by_z, by_s, by_d, None
+        t_rowptr, t_col, *saved = ctx.saved_tensors
+        found = _Back.apply(t_rowptr, t_col, grads[0], *saved, ctx.slope)  # type: ignore[no-untyped-call]
+        return None, None, None, None, *found, None
 
     @staticmethod
     def vmap(info: Any, dims: tuple[int | None, ...], *given: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
         return _side_by_side(_Attention, info, dims, given, 4)
 
 
-class _Back(torch.autograd.Function):
+class _Back(BackwardPass):
     @staticmethod
-    def forward(t_rowptr: Tensor, t_col: Tensor, *given: Any) -> tuple[Tensor, ...]:
-        *tensors, slope = given
-        back = backend(tensors[0].device).attend_back
-        return back(t_rowptr, t_col, *(tensor.contiguous() for tensor in tensors), slope)  # type: ignore[no-any-return]
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        pass
+    def forward(
+        t_rowptr: Tensor, t_col: Tensor, g: Tensor, z: Tensor, s: Tensor, d: Tensor, out: Tensor, log: Tensor,
+        slopes: Tensor, slanted: Tensor, slope: float,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        q = (g * out).sum(-1)
+        given = (tensor.contiguous() for tensor in (g, q, s, d, log))
+        by_z, turned, rest = backend(g.device).attend_back(t_rowptr, t_col, *given, slope)
+        return by_z, (turned * z).sum(-1) - rest, (g * slanted).sum(-1) - q * slopes
 
     @staticmethod
     def vmap(info: Any, dims: tuple[int | None, ...], *given: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
@@ -89,7 +84,10 @@ class _Back(torch.autograd.Function):
 
 
 class _Added(torch.autograd.Function):
-    """The sum of heads that share x, shape (N, G, F_in), in each of G groups with weights (G, H, F_in, F_out)."""
+    """The sum of heads that share x, shape (N, G, F_in), in each of G groups with weights (W, H, F_in, F_out).
+
+    As many groups as there are for each of the W weights, side by side, share these.
+    """
 
     @staticmethod
     def forward(
@@ -99,7 +97,8 @@ class _Added(torch.autograd.Function):
         scores = s.flatten(1).contiguous(), d.flatten(1).contiguous()
         found = backend(x.device).attend(rowptr, col, x.contiguous(), *scores, slope)
         attended, log, slopes, slanted = (split(tensor, 1, *s.shape[1:]) for tensor in found)
-        out = _grouped(attended.flatten(2), weight.flatten(1, 2))
+        with as_they_are(x.device):
+            out = _grouped(attended.flatten(2), weight.flatten(1, 2))
         return out, attended, log, slopes, slanted
 
     @staticmethod
@@ -109,7 +108,6 @@ class _Added(torch.autograd.Function):
         ctx.slope = inputs[8]
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         t_rowptr, t_col, *saved = ctx.saved_tensors
         found = _AddedBack.apply(t_rowptr, t_col, grads[0], *saved, ctx.slope)  # type: ignore[no-untyped-call]
@@ -120,29 +118,26 @@ class _Added(torch.autograd.Function):
         return _more_groups(_Added, info, dims, given, 4, weight=1, outputs=(1, 1, 1, 1, 1))
 
 
-class _AddedBack(torch.autograd.Function):
+class _AddedBack(BackwardPass):
     @staticmethod
     def forward(
         t_rowptr: Tensor, t_col: Tensor, g: Tensor, x: Tensor, weight: Tensor, s: Tensor, d: Tensor, attended: Tensor,
         log: Tensor, slopes: Tensor, slanted: Tensor, slope: float,
     ) -> tuple[Tensor, ...]:  # fmt: skip
         (groups, heads), g = s.shape[1:], g.contiguous()
-        back = weight.transpose(2, 3)  # (G, H, F_out, F_in)
-        turned = split(_grouped(g, weight.flatten(1, 2).transpose(1, 2)), 2, heads)  # g W^T, head by head
-        q = (turned * attended).sum(-1)
-        by_d = (turned * slanted).sum(-1) - q * slopes
-        scores = (tensor.flatten(1).contiguous() for tensor in (q, s, d, log))
-        found = backend(g.device).attend_back(t_rowptr, t_col, g, *scores, slope)
-        straight, slanted, rest = (split(tensor, 1, groups, heads) for tensor in found)
-        by_x = _grouped(straight.flatten(2), back.flatten(1, 2))
-        z = split(_grouped(x, weight.transpose(1, 2).flatten(2)), 2, heads)
-        by_s = (slanted * z).sum(-1) - rest
-        by_weight = product(attended.flatten(2).permute(1, 2, 0), g.transpose(0, 1)).view(weight.shape)
+        with as_they_are(g.device):
+            turned = split(_grouped(g, weight.flatten(1, 2).transpose(1, 2)), 2, heads)  # g W^T, head by head
+            q = (turned * attended).sum(-1)
+            by_d = (turned * slanted).sum(-1) - q * slopes
+            scores = (tensor.flatten(1).contiguous() for tensor in (q, s, d, log))
+            found = backend(g.device).attend_back(t_rowptr, t_col, g, *scores, slope)
+            straight, slanted, rest = (split(tensor, 1, groups, heads) for tensor in found)
+            by_x = _grouped(straight.flatten(2), weight.transpose(2, 3).flatten(1, 2))
+            z = split(_grouped(x, weight.transpose(1, 2).flatten(2)), 2, heads)
+            by_s = (slanted * z).sum(-1) - rest
+            left, right = (_rows(tensor, weight.shape[0]) for tensor in (attended.flatten(2), g))
+            by_weight = product(left.transpose(1, 2), right).view(weight.shape)
         return by_x, by_weight, by_s, by_d
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        pass
 
     @staticmethod
     def vmap(info: Any, dims: tuple[int | None, ...], *given: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
@@ -150,8 +145,15 @@ class _AddedBack(torch.autograd.Function):
 
 
 def _grouped(x: Tensor, weight: Tensor) -> Tensor:
-    """Return the products (N, G, F') of x, shape (N, G, F), with the weights (G, F, F') of each group."""
-    return product(x.transpose(0, 1), weight).transpose(0, 1)
+    """Return the products (N, G, F') of x, shape (N, G, F), with the weights (W, F, F') that groups share."""
+    nodes, groups, _ = x.shape
+    found = product(_rows(x, weight.shape[0]), weight)  # (W, N G / W, F')
+    return split(found, 1, nodes, groups // weight.shape[0]).transpose(0, 1).flatten(1, 2)
+
+
+def _rows(x: Tensor, weights: int) -> Tensor:
+    """Return x, shape (N, G, F), as the rows (W, N G / W, F) that each of the weights meets."""
+    return split(x, 1, weights, x.shape[1] // weights).transpose(0, 1).flatten(1, 2)
 
 
 def _more_groups(
@@ -206,7 +208,7 @@ def added_attention(
         there: the pattern, as of `neighbour_attention`.
         back: its transpose.
         x: G signals on the nodes.
-        weight: (G, H, F_in, F_out), the matrices of the H heads that attend each signal.
+        weight: (1, H, F_in, F_out), the matrices of the H heads that attend each signal; or (G, ...) to each its own.
         s: (N, G, H).
         d: (N, G, H).
         slope: of the leaky ReLU.
@@ -219,7 +221,7 @@ def added_attention(
     """
     if _known(x, weight, s, d):
         return _Added.apply(*there, *back, x, weight, s, d, slope)[0]  # type: ignore[no-any-return,no-untyped-call]
-    z = torch.einsum("ngc,ghcf->nghf", x, weight)
+    z = torch.einsum("ngc,ghcf->nghf", x, weight.expand(x.shape[1], -1, -1, -1))
     out = attention_by_torch(there, z.flatten(1, 2), s.flatten(1), d.flatten(1), slope)
     return out.view(z.shape).sum(2)
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from armagnn.kernels import reference
 from armagnn.kernels.backends import backend
+from armagnn.kernels.transforms import BackwardPass
 
 
 class _NeighbourMax(torch.autograd.Function):
@@ -26,7 +27,6 @@ class _NeighbourMax(torch.autograd.Function):
         ctx.mark_non_differentiable(output[1])
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         t_rowptr, t_col, x, most, ties = ctx.saved_tensors
         return None, None, None, None, _Back.apply(t_rowptr, t_col, x, most, grads[0] / ties)  # type: ignore[no-untyped-call]
@@ -38,15 +38,11 @@ class _NeighbourMax(torch.autograd.Function):
         return (most.view(-1, *x.shape[1:]), ties.view(-1, *x.shape[1:])), (1, 1)
 
 
-class _Back(torch.autograd.Function):
+class _Back(BackwardPass):
     @staticmethod
     def forward(t_rowptr: Tensor, t_col: Tensor, *tensors: Tensor) -> Tensor:
         back = getattr(backend(tensors[0].device), "row_max_back", row_max_back)
         return back(t_rowptr, t_col, *(tensor.contiguous() for tensor in tensors))
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        pass
 
     @staticmethod
     def vmap(info: Any, dims: tuple[int | None, ...], *given: Tensor) -> tuple[Tensor, int]:

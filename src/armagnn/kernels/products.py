@@ -34,7 +34,16 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
+        (a, b), need = inputs, ctx.needs_input_grad
+        ctx.save_for_backward(a if need[1] else None, b if need[0] else None)
+        ctx.save_for_forward(a, b)
+
+    @staticmethod
+    def jvp(ctx: Any, by_a: Tensor | None, by_b: Tensor | None) -> Tensor | None:
+        a, b = ctx.saved_tensors
+        parts = [_apply(by_a, b)] if by_a is not None else []
+        parts += [_apply(a, by_b)] if by_b is not None else []
+        return sum(parts[1:], parts[0])
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None]:
@@ -61,6 +70,7 @@ def split(x: Tensor, dim: int, parts: int, each: int = -1) -> Tensor:
 
 
 def _apply(a: Tensor, b: Tensor) -> Tensor:
+    """Return the products of matrices with three axes, in their own type."""
     return _Product.apply(a, b)  # type: ignore[no-any-return,no-untyped-call]
 
 
@@ -97,6 +107,9 @@ def product(a: Tensor, b: Tensor) -> Tensor:
         tensor([[1., 3., 5.]])
     """
     device = b.device.type
+    alone = device not in SHORTEST and not torch._C._are_functorch_transforms_active()
+    if alone or torch.compiler.is_compiling():  # there is nothing that torch would not do as well
+        return a @ b
     if torch.is_autocast_enabled(device) and b.dtype != torch.float64:
         # here, and not inside: the backward pass must see the same types
         a, b = (tensor.to(torch.get_autocast_dtype(device)) for tensor in (a, b))

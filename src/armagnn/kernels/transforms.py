@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -38,3 +39,23 @@ def apply_rule(interpreter: VmapInterpreter, rule: Callable[..., tuple[Tensor, i
 def is_batched(tensor: Any) -> bool:
     """Return whether a tensor stands for those of all trials of a vmap."""
     return isinstance(tensor, Tensor) and bool(_functorch.is_batchedtensor(tensor))
+
+
+def as_they_are(device: torch.device) -> AbstractContextManager[Any]:
+    """Return a context in which products have the type of their factors, whatever autocast says."""
+    return torch.autocast(device.type, enabled=False) if torch.is_autocast_enabled(device.type) else nullcontext()
+
+
+class BackwardPass(torch.autograd.Function):
+    """A Function that is a backward pass, whose own gradient is refused: without this it would be lost, not missed."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Keep nothing."""
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """Refuse."""
+        raise NotImplementedError(
+            "GAT and GraphSAGE have first derivatives only: take another method for gradients of gradients."
+        )

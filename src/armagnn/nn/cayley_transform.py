@@ -88,13 +88,13 @@ class Jacobi:
     """
 
     def __init__(self, op: GraphOperator, zoom: Tensor, iterations: int) -> None:
-        self.op, self.iterations = op, iterations
+        self.op, self.matrix, self.iterations = op, op.off_diagonal()._arguments(), iterations
         self.dtype = torch.promote_types(op.dtype, torch.float32)  # there are no narrower complex numbers
         self.diagonal, self.zoom = op.diagonal().to(self.dtype), zoom.to(self.dtype).unsqueeze(0)
 
     def __call__(self, y: Tensor) -> Tensor:
         """Return the transform of Y."""
-        matrix, diagonal, zoom = self.op.off_diagonal()._arguments(), self.diagonal, self.zoom
+        matrix, diagonal, zoom = self.matrix, self.diagonal, self.zoom
         pairs = y.to(self.dtype).flatten(1, 2).unsqueeze(1)
         if self._by_hand():
             z, _ = _Transform.apply(matrix, diagonal, self.iterations, zoom, pairs)  # type: ignore[no-untyped-call]
@@ -143,7 +143,8 @@ class _Transform(torch.autograd.Function):
         *ctx.fixed, zoom, y = inputs
         ctx.mark_non_differentiable(output[1])
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(zoom, y, output[1] if ctx.needs_input_grad[3] else None)
+        ctx.real, kept = y.shape[-1] == 1, (y, output[1]) if ctx.needs_input_grad[3] else (None, None)
+        ctx.save_for_backward(zoom, *kept)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -152,7 +153,7 @@ class _Transform(torch.autograd.Function):
         zoom, pairs, states = ctx.saved_tensors
         matrix, diagonal, iterations = ctx.fixed
         transposed = *matrix[3:6], *matrix[:3], None, None
-        g, y = _numbers(grads[0]), _numbers(pairs)
+        g = _numbers(grads[0])
         inverse, step = _factors(zoom, diagonal, 1.0)
         again = torch.is_grad_enabled()  # somebody wants to differentiate this again: nothing is written in place
         room = None if again else g.new_empty(iterations + 1, *g.shape)
@@ -165,16 +166,16 @@ class _Transform(torch.autograd.Function):
             adjoints.append(state)
             factor = step
         adjoint = torch.stack(adjoints[::-1]) if room is None else room
-        last = _product(transposed, state if y.is_complex() else state.real)
+        last = _product(transposed, state.real if ctx.real else state)
         by_zoom = by_y = None
         if ctx.needs_input_grad[3]:
             if again:
                 states = torch.stack(list(_states(matrix, diagonal, zoom, pairs, places)))
-            by_zoom = 2 * _dots(states.flatten(0, 1), adjoint.flatten(0, 1)) + zoom * _dots(y, last)
+            by_zoom = 2 * _dots(states.flatten(0, 1), adjoint.flatten(0, 1)) + zoom * _dots(_numbers(pairs), last)
         if ctx.needs_input_grad[4]:
             h = zoom.unsqueeze(1).to(g.dtype)
             near = torch.add(g, torch.addcmul(lifted, h, adjoint[:-1].sum(0)), alpha=2j)
-            near, h = (near, h) if y.is_complex() else (near.real, h.real)
+            near, h = (near.real, h.real) if ctx.real else (near, h)
             by_y = _pairs(torch.addcmul(near, h.square(), last))
         return None, None, None, by_zoom, by_y
 

@@ -20,6 +20,6 @@ class Linear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the new features, shape (..., F_out)."""
-        out = kernels.product(input.reshape(-1, self.in_features), self.weight.t())
+        out = kernels.product(input.flatten(0, -2) if input.dim() > 2 else input, self.weight.t())
         out = out.reshape(*input.shape[:-1], self.out_features)
         return out if self.bias is None else out + self.bias.to(out.dtype)  # of another type only under autocast

@@ -1,25 +1,32 @@
 """GAT, GraphSAGE and GIN: PyTorch Geometric's layers behind the same call as ours.
 
-The parameters and what is done with them node by node are PyG's. What a layer collects from the neighbours is collected
-by our kernels: PyG would write down the features of the source of every edge first, forwards and backwards.
+The layers and their parameters are PyG's. What they compute from these is computed by our products and kernels: PyG
+would write down the features of the source of every edge first, forwards and backwards, and vmap over its linear layers
+would multiply node by node.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import torch_geometric.nn as pyg
 from torch import Tensor, nn
 
 from armagnn import kernels
 from armagnn.errors import ParameterError
+from armagnn.kernels.transforms import as_they_are
 from armagnn.nn.checks import check_size
 from armagnn.nn.conv import Conv, propagate, times
 from armagnn.nn.keep import once_per_operator
 from armagnn.nn.linear import Linear
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.modes import may_be_kept, normal_mode
+
+
+FEWEST: Final = 8
+"""Neighbours of a node, on average, from which on averaged heads attend x: with fewer, the products cost more than what
+is collected."""
 
 
 class Peer(Conv):
@@ -108,7 +115,8 @@ class _Attention(pyg.GATConv):
     """PyG's GAT, whose attention is our kernel's."""
 
     def forward(self, x: Tensor, op: GraphOperator) -> Tensor:
-        if not self.concat and self.in_channels <= self.out_channels:
+        many = op.nnz >= FEWEST * op.num_nodes
+        if many and not self.concat and self.in_channels <= self.out_channels:
             return self._narrow(x, op)
         z = times(x, self.lin.weight.t()).view(*x.shape[:2], self.heads, self.out_channels)
         source, target = ((z * att).sum(-1).flatten(1) for att in (self.att_src, self.att_dst))
@@ -122,12 +130,13 @@ class _Attention(pyg.GATConv):
     def _narrow(self, x: Tensor, op: GraphOperator) -> Tensor:
         """Return the average of the heads from x, which is narrower than what their matrices make of it."""
         weight = self.lin.weight.view(self.heads, self.out_channels, -1)  # (H, F_out, F_in)
-        source, target = (
-            times(x, (att.transpose(0, 1) @ weight).squeeze(1).t()) for att in (self.att_src, self.att_dst)
-        )
-        each = weight.transpose(1, 2).unsqueeze(0).expand(x.shape[1], -1, -1, -1) / self.heads
-        there = op.rowptr, op.col
-        return kernels.added_attention(there, transposed(op), x, each, source, target, self.negative_slope)
+        with as_they_are(x.device):  # autocast would round the scores
+            x = x.to(weight.dtype)
+            turned = (att.transpose(0, 1) @ weight for att in (self.att_src, self.att_dst))  # (H, 1, F_in)
+            source, target = (times(x, matrix.squeeze(1).t()) for matrix in turned)
+            each = weight.transpose(1, 2).unsqueeze(0) / self.heads
+            there = op.rowptr, op.col
+            return kernels.added_attention(there, transposed(op), x, each, source, target, self.negative_slope)
 
 
 class SAGEConv(Peer):

@@ -23,7 +23,6 @@ from armagnn.nn.linear import Linear
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.modes import may_be_kept, normal_mode
 
-
 FEWEST: Final = 8
 """Neighbours of a node, on average, from which on averaged heads attend x: with fewer, the products cost more than what
 is collected."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -136,7 +135,7 @@ def work(job: Job) -> Iterator[Record]:
         by_setting.setdefault(trial.config.setting(trial.seed), []).append(trial)
     saver = Saver(Checkpoint(Path(job.checkpoints), job.name), job.make())
     device = torch.device(job.device)
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "cpu"
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     for outcome in saver.run():
         metrics = metrics_of(outcome, tests="search" not in job.table)
         for trial in by_setting[outcome.setting]:

@@ -15,6 +15,7 @@ from armagnn.paper import graph_signal as signals
 from armagnn.paper import signal_search as search
 from armagnn.paper.choices import FIRST_SEED
 from armagnn.paper.graph_signal import published_config, signal_config
+from armagnn.paper.jobs import make_jobs, work
 from armagnn.paper.published_signals import SIGNAL_METHODS, SIGNAL_SETS
 from armagnn.paper.search import Budget
 from armagnn.training.store import Record, Store
@@ -160,3 +161,27 @@ def test_the_command_refuses_what_cannot_be_done(tmp_path: Path) -> None:
         assert result.exit_code == 2
         assert message in result.output
     assert not (tmp_path / "store.sqlite").exists()
+
+
+@pytest.mark.parametrize("method", ["gcn", "chebyshev", "cayley"])
+def test_settings_of_a_batch_give_what_each_gives_alone(tiny_data: None, tmp_path: Path, method: str) -> None:
+    trials = search.signal_search_trials("mnist", method, Budget(4, 1, 0, 0, epochs=2))
+    assert len({trial.config.hidden_dropout for trial in trials}) == len({trial.config.lr for trial in trials}) == 4
+    (together,) = make_jobs(trials, table=search.SEARCH_TABLE, checkpoints=tmp_path / "together")
+    alone = [
+        job for trial in trials for job in make_jobs([trial], table=search.SEARCH_TABLE, checkpoints=tmp_path / "alone")
+    ]
+    found = {record.run: record for record in work(together)}
+    assert len(found) == 4
+    assert len({record.metrics["val_loss"] for record in found.values()}) == 4
+    for job in alone:
+        (record,) = work(job)
+        assert record.config == found[record.run].config
+        for name, value in record.metrics.items():
+            assert found[record.run].metrics[name] == pytest.approx(value, rel=1e-4)
+
+
+def test_what_fills_a_device_is_trained_alone(tiny_data: None, tmp_path: Path) -> None:
+    for dataset, method in (("mnist", "arma"), ("20news", "gcn")):
+        trials = search.signal_search_trials(dataset, method, Budget(3, 1, 0, 0, epochs=1))
+        assert len(make_jobs(trials, table=search.SEARCH_TABLE, checkpoints=tmp_path)) == 3

@@ -45,8 +45,11 @@ READINGS: Final = {"paper": "text", "defferrard": "defferrard", "tuned": "deffer
 PROTOCOLS: Final = tuple(READINGS)
 EPOCHS: Final = 20
 BATCH: Final = {"mnist": 32, "20news": 128}
-MOST_SMALL: Final = 3
+MOST_SMALL: Final = 4
 """Trials of a batch where a step is many small launches: GCN, Chebyshev and CayleyNet on MNIST."""
+
+OF_A_TRIAL: Final = ("hidden_dropout", "skip_dropout", "l2", "lr")
+"""What may differ between the trials of such a batch, besides the seed."""
 
 CHEBYSHEV_FILTERS: Final = 32
 """Filters of Chebyshev on 20news, where the others have 16."""
@@ -100,18 +103,23 @@ class SignalConfig:
         return self.epochs
 
     @property
+    def small(self) -> bool:
+        """Whether a step is a chain of small launches. Elsewhere the signals of a batch fill a device as they are."""
+        return self.dataset == "mnist" and self.method != "arma"
+
+    @property
     def shape(self) -> tuple[Any, ...]:
-        """What must be the same in a batch: all but the seed."""
-        return tuple(asdict(self).values())
+        """What must be the same in a batch."""
+        return tuple(value for name, value in asdict(self).items() if not (self.small and name in OF_A_TRIAL))
 
     @property
     def most(self) -> int:
-        """Trials of a batch. The signals of a batch fill a device as they are, but for short chains of small steps."""
-        return MOST_SMALL if self.dataset == "mnist" and self.method != "arma" else 1
+        """Trials of a batch."""
+        return MOST_SMALL if self.small else 1
 
     def setting(self, seed: int) -> Setting:
-        """What may differ between trials; the drop rates are the network's own."""
-        return Setting(seed, self.lr, self.l2)
+        """What may differ between trials; of one alone, the drop rates are the network's own."""
+        return Setting(seed, self.lr, self.l2, (self.hidden_dropout, self.skip_dropout) if self.small else ())
 
     def data_sha256(self) -> str:
         """Checksum of the dataset."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch._C import _functorch
 
 from armagnn.kernels.layer import Matrix, Settings, arma_layer
+from armagnn.kernels.products import split
 from armagnn.kernels.transforms import apply_rule, batching, is_batched
 
 
@@ -83,19 +84,16 @@ def _of_trials(
         w0, w, v, bias, seed = rest
         axis = -3 if own else -2
 
-        def split(tensor: Tensor | None, place: int) -> Tensor | None:
-            if tensor is None:
-                return None
-            shape = list(tensor.shape)
-            return tensor.unflatten(place, (trials, shape[place] // trials))  # type: ignore[no-untyped-call,no-any-return]
+        def own_of(tensor: Tensor | None, place: int) -> Tensor | None:
+            return None if tensor is None else split(tensor, place, trials, tensor.shape[place] // trials)
 
         inputs = (
             (x, 1 if own else None),
             (value, None if value is None or value.dim() == 1 else 0),
-            (w0 if own else split(w0, -1), axis),
-            (split(w, 1), 1),
-            (v if own else split(v, -1), axis),
-            (split(bias, 1), 1),
+            (w0 if own else own_of(w0, -1), axis),
+            (own_of(w, 1), 1),
+            (v if own else own_of(v, -1), axis),
+            (own_of(bias, 1), 1),
             (None if seed is None else seed.unsqueeze(1), 0),
             (None if seed is None else p, 0),
         )

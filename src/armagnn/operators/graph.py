@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from armagnn.errors import (
-    DeviceError,
     DTypeError,
     GraphError,
     ParameterError,
@@ -21,6 +20,7 @@ from armagnn.errors import (
 from armagnn.operators import checks, normalize
 from armagnn.operators.csr import CSR, assemble, register
 from armagnn.operators.extremes import extremal_eigenvalues
+from armagnn.operators.joining import check_alike, join
 from armagnn.operators.modes import may_be_kept, normal_mode
 
 Kind = Literal["arma", "gcn", "laplacian", "adjacency"]
@@ -219,40 +219,21 @@ class GraphOperator(CSR):
         operators = list(operators)
         if not operators:
             raise GraphError("block_diagonal needs at least one operator.")
-        first = operators[0]
         for op in operators:
             if not isinstance(op, GraphOperator):
                 raise DTypeError(f"block_diagonal joins GraphOperators, got {type(op).__name__}.")
-            if op.kind != first.kind:
-                raise GraphError(f"cannot join operators of kind {first.kind!r} and {op.kind!r}: build them alike.")
-            if op.dtype != first.dtype:
-                raise DTypeError(f"cannot join {first.dtype} and {op.dtype} operators: convert with op.to(dtype).")
-            if op.device != first.device:
-                raise DeviceError(f"cannot join operators on {first.device} and {op.device}: move with op.to(device).")
-        nodes = sum(op.num_nodes for op in operators)
-        index = torch.int32 if max(nodes, sum(op.nnz for op in operators)) < 2**31 else torch.int64
-        symmetric = all(op.symmetric for op in operators)
-        learned = any(op.value.requires_grad for op in operators)
+        check_alike(operators)
         with normal_mode():
-            rowptr = _join_pointers([op.rowptr for op in operators], index)
-            col = _join([op.col for op in operators], [op.num_nodes for op in operators], index)
-            value = torch.cat([op.value for op in operators])
-            transposed = None
-            if not symmetric or learned:
-                parts = [op._structure() for op in operators]
-                transposed = (
-                    _join_pointers([part[0] for part in parts], index),
-                    _join([part[1] for part in parts], [op.num_nodes for op in operators], index),
-                    _join([part[2] for part in parts], [op.nnz for op in operators], index),
-                )
+            rowptr, col, value, transposed = join(operators)
+        nodes = sum(op.num_nodes for op in operators)
         return GraphOperator(
             rowptr,
             col,
             value,
             (nodes, nodes),
-            kind=first.kind,
+            kind=operators[0].kind,
             transposed=transposed,
-            symmetric=symmetric,
+            symmetric=all(op.symmetric for op in operators),
             unit_diagonal=all(op.unit_diagonal for op in operators),
         )
 
@@ -453,16 +434,3 @@ def _symmetrized(row: Tensor, col: Tensor, weight: Tensor, num_nodes: int, how: 
 def _is_symmetric(rowptr: Tensor, col: Tensor, value: Tensor, transposed: tuple[Tensor, Tensor, Tensor]) -> bool:
     t_rowptr, t_col, perm = transposed
     return torch.equal(rowptr, t_rowptr) and torch.equal(col, t_col) and torch.equal(value, value.index_select(0, perm))
-
-
-def _join(parts: list[Tensor], sizes: list[int], index: torch.dtype) -> Tensor:
-    offset, joined = 0, []
-    for part, size in zip(parts, sizes, strict=True):
-        joined.append(part.to(index) + offset)
-        offset += size
-    return torch.cat(joined)
-
-
-def _join_pointers(pointers: list[Tensor], index: torch.dtype) -> Tensor:
-    counts = torch.cat([p[1:] - p[:-1] for p in pointers])
-    return torch.cat([counts.new_zeros(1), counts]).cumsum(0).to(index)

@@ -18,7 +18,7 @@ from armagnn.errors import (
     UnknownNameError,
 )
 from armagnn.operators import checks, normalize
-from armagnn.operators.csr import CSR, assemble, register
+from armagnn.operators.csr import CSR, register
 from armagnn.operators.extremes import extremal_eigenvalues
 from armagnn.operators.joining import check_alike, join
 from armagnn.operators.modes import may_be_kept, normal_mode
@@ -373,7 +373,7 @@ class _Options:
 
     def _build(self, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int) -> GraphOperator:
         if self.symmetrize is not None:
-            row, col, weight = _symmetrized(row, col, weight, num_nodes, self.symmetrize)
+            row, col, weight = normalize.symmetrized(row, col, weight, num_nodes, self.symmetrize)
         shift = 0.0 if self.default_range else self._shift(row, col, weight, num_nodes)
         for names, number in (("gamma is", self.gamma), ("lambda_min and lambda_max are", shift)):
             if abs(number) > torch.finfo(weight.dtype).max:
@@ -381,7 +381,7 @@ class _Options:
         known = not torch.compiler.is_compiling()
         unit_diagonal = known and self.kind == "laplacian" and not bool((row == col).any())
         rowptr, col, value, transposed = normalize.build(row, col, weight, num_nodes, self.kind, self.gamma, shift)
-        symmetric = known and _is_symmetric(rowptr, col, value, transposed)
+        symmetric = known and normalize.is_symmetric(rowptr, col, value, transposed)
         return GraphOperator(
             rowptr,
             col,
@@ -418,19 +418,3 @@ def _from_matrix(entries: checks.Entries, kind: str, options: dict[str, Any]) ->
         if name not in OPTIONS:
             raise UnknownNameError("option", name, OPTIONS)
     return _Options(kind, **options).build(row, col, weight, shape[0])
-
-
-def _symmetrized(row: Tensor, col: Tensor, weight: Tensor, num_nodes: int, how: str) -> tuple[Tensor, Tensor, Tensor]:
-    # A and its transpose on their common pattern, after parallel edges are added up: what is made of A_ij and A_ji then
-    # does not depend on their order, and the result is symmetric to the last bit
-    zero = torch.zeros_like(weight)
-    both = (torch.cat([row, col]), torch.cat([col, row]), torch.cat([weight, zero]))
-    joined = CSR(*assemble(*both, (num_nodes, num_nodes)), (num_nodes, num_nodes))
-    one, other = joined.value, joined.T.value
-    value = torch.maximum(one, other) if how == "max" else one / 2 + other / 2
-    return joined._rows(), joined.col.long(), value
-
-
-def _is_symmetric(rowptr: Tensor, col: Tensor, value: Tensor, transposed: tuple[Tensor, Tensor, Tensor]) -> bool:
-    t_rowptr, t_col, perm = transposed
-    return torch.equal(rowptr, t_rowptr) and torch.equal(col, t_col) and torch.equal(value, value.index_select(0, perm))

@@ -109,3 +109,21 @@ def _on_diagonal(matrix: CSR, number: float) -> Tensor:
         first[1:] = (row[1:] != row[:-1]) | (matrix.col[1:] != matrix.col[:-1])
         return ((row == matrix.col) & first).to(matrix.dtype) * number
     return (row == matrix.col).to(matrix.dtype) * number
+
+
+def symmetrized(row: Tensor, col: Tensor, weight: Tensor, num_nodes: int, how: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the entries of max(A, A^T) or (A + A^T) / 2."""
+    # A and its transpose on their common pattern, after parallel edges are added up: what is made of A_ij and A_ji then
+    # does not depend on their order, and the result is symmetric to the last bit
+    zero = torch.zeros_like(weight)
+    both = (torch.cat([row, col]), torch.cat([col, row]), torch.cat([weight, zero]))
+    joined = CSR(*assemble(*both, (num_nodes, num_nodes)), (num_nodes, num_nodes))
+    one, other = joined.value, joined.T.value
+    value = torch.maximum(one, other) if how == "max" else one / 2 + other / 2
+    return joined._rows(), joined.col.long(), value
+
+
+def is_symmetric(rowptr: Tensor, col: Tensor, value: Tensor, transposed: tuple[Tensor, Tensor, Tensor]) -> bool:
+    """Return whether a matrix is its transpose, to the last bit."""
+    t_rowptr, t_col, perm = transposed
+    return torch.equal(rowptr, t_rowptr) and torch.equal(col, t_col) and torch.equal(value, value.index_select(0, perm))

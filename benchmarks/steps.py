@@ -1,4 +1,4 @@
-"""What a recorded training step of the networks of Tables 2 to 4 costs on a GPU, and its largest kernels.
+"""What a recorded training step of the networks of Tables 1 to 4 costs on a GPU, and its largest kernels.
 
 The table of docs/performance.md: ``python benchmarks/steps.py``, with the data in ``$ARMAGNN_DATA``; seeds 0, 1, ...,
 the first fold, the paper's hyperparameters (20news: Defferrard's reading); the mean of the replays of one run.
@@ -12,6 +12,7 @@ import torch
 
 from armagnn.paper.graph_signal import signal_config
 from armagnn.paper.graph_tables import graph_config
+from armagnn.paper.node_classification import paper_config
 from armagnn.paper.published_graphs import REGRESSION
 from armagnn.training import Trials
 from armagnn.training.capture import capture
@@ -21,7 +22,8 @@ WARMUP, PROFILED, SHOWN = 2, 2, 10
 CASES = [
     ("mnist", "arma", 1, 145), ("proteins", "arma", 10, 23), ("mnist", "cayley", 1, 145), ("qm9", "arma", 3, 145),
     ("mnist", "chebyshev", 1, 145), ("proteins", "cayley", 10, 23), ("20news", "chebyshev", 1, 55),
-    ("dd", "arma", 10, 23),
+    ("dd", "arma", 10, 23), ("ppi", "sage", 6, 5), ("ppi", "gin", 10, 5), ("ppi", "gat", 5, 5), ("ppi", "cayley", 5, 5),
+    ("mnist", "gcn", 3, 100), ("mnist", "chebyshev", 3, 100), ("mnist", "cayley", 3, 100),
 ]  # fmt: skip
 """Dataset, method, seeds (of QM9: of each property), replays."""
 
@@ -31,6 +33,9 @@ def make(dataset: str, method: str, seeds: int) -> Trials:
     if dataset in ("mnist", "20news"):
         signals = signal_config(dataset, method, "paper" if dataset == "mnist" else "defferrard")
         trials = signals.make([signals.setting(seed) for seed in range(seeds)], 0, DEVICE)
+    elif dataset == "ppi":
+        nodes = paper_config(dataset, method)
+        trials = nodes.make([nodes.setting(seed) for seed in range(seeds)], 0, DEVICE)
     else:
         configs = [graph_config(name, method) for name in (REGRESSION if dataset == "qm9" else [dataset])]
         settings = [config.setting(seed) for config in configs for seed in range(seeds)]

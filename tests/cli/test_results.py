@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ from typer.testing import CliRunner
 
 from armagnn.cli import app
 from armagnn.cli.trials_progress import TrialsProgress
-from armagnn.training.store import Record, Store
+from armagnn.paper.node_classification import paper_config
+from armagnn.training.store import Record, Store, config_hash
 from toy_trials import ToyJob, record
 
 
@@ -205,3 +207,19 @@ def test_a_real_ctrl_c_with_workers_is_clean(tmp_path: Path) -> None:
 def count(path: Path) -> int:
     with Store(path) as store:
         return len(store)
+
+
+def test_restore(run: CliRunner, tmp_path: Path) -> None:
+    into = tmp_path / "new" / "store.sqlite"
+    assert "has no table of trials" in run.invoke(app, ["results", "restore", str(tmp_path)]).output
+    table = tmp_path / "node-classification.csv"
+    head = "dataset,method,protocol,run,fold,metric,value,seed,epochs,seconds,device,config_hash"
+    known = config_hash(asdict(paper_config("cora", "gcn")))
+    rows = [f"cora,gcn,paper,{n},0,accuracy,8{n}.5,{n},9,1.250,cpu,{known}" for n in range(2)]
+    table.write_text("\n".join([head, *rows, rows[0].replace(known, "0" * 12)]) + "\n")
+    for new in (2, 0):
+        result = run.invoke(app, ["results", "restore", str(tmp_path), "--into", str(into)])
+        assert result.exit_code == 0, result.output
+        assert f"{table}: {new} new of 2 trials, 1 with other settings are left out" in result.output
+    with Store(into) as store:
+        assert [record.metrics for record in store.select(method="gcn")] == [{"accuracy": 80.5}, {"accuracy": 81.5}]

@@ -16,6 +16,8 @@ from armagnn.paper.graph_signal import is_current_signal
 from armagnn.paper.graph_tables import is_current_graph
 from armagnn.paper.node_classification import is_current
 from armagnn.paper.page import results_page, with_overview
+from armagnn.paper.restore import CONFIGS
+from armagnn.paper.restore import restore as read_table
 from armagnn.training.atomic import write_atomic
 from armagnn.training.store import DEFAULT_STORE, Record, Store, export_csv
 
@@ -90,6 +92,29 @@ def export(
         _say(console, f"{out / name}.csv: {len(trials)} trials")
     if not records:
         _say(console, f"{store}: no trials")
+
+
+@results.command()
+def restore(
+    folder: Annotated[Path, typer.Argument(help="The folder of the tables.", metavar="[FOLDER]")] = Path("results"),
+    into: Annotated[Path, typer.Option(help="The store that gets them; made if it is missing.")] = DEFAULT_STORE,
+) -> None:
+    """Take trials back from exported tables, to go on from them without the store that they came from.
+
+    A trial whose settings are not those that its cell has now is left out; so is one whose dataset is not here.
+    """
+    console = Console()
+    paths = [path for name in CONFIGS if (path := folder / f"{name}.csv").exists()]
+    if not paths:
+        raise DataError(f"{folder}: has no table of trials ({', '.join(f'{name}.csv' for name in CONFIGS)}).")
+    found = [(path, read_table(path)) for path in paths]  # all are read, and so checked, before anything is made
+    with Store(into) as target:
+        for path, table in found:
+            note = f", {table.other} with other settings are left out" if table.other else ""
+            _say(console, f"{path}: {target.add(table.records)} new of {len(table.records)} trials{note}")
+            for dataset, reason in table.absent.items():
+                _say(console, f"{path}: those of {dataset} are left out ({reason.rstrip('.')}).")
+        _say(console, f"{into}: {len(target)} trials")
 
 
 @results.command()

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from armagnn.cli.tables import Cell, do_trials
+from armagnn.errors import DataError
 from armagnn.paper.choices import NotTunedError
 from armagnn.paper.jobs import CellTrial
 from armagnn.training.atomic import check_writable, write_atomic
@@ -81,12 +82,47 @@ def write_search(
     out: Path | None,
     scores: Path | None,
 ) -> None:
-    """Write what a search chose, and all that it tried, from all that is in the store."""
+    """Write what a search chose, and all that it tried, from all that is in the store.
+
+    Of cells that the store has no search of, the files keep what they have: it came from other stores.
+    """
     if out is None and scores is None:
         return
     with Store(store) as opened:
         records = opened.select(table=table)
+    own = {(record.dataset, record.method) for record in records}
     if out is not None:
-        write_atomic(out, (json.dumps(choose(records), indent=2) + "\n").encode())
+        choices = {place: choice for place, choice in _choices(out).items() if _cell(place) not in own}
+        choices |= choose(records)
+        write_atomic(out, (json.dumps(dict(sorted(choices.items())), indent=2) + "\n").encode())
     if scores is not None:
-        write_atomic(scores, scores_csv(records).encode())
+        write_atomic(scores, _with_others(scores_csv(records), scores, own).encode())
+
+
+def _cell(place: str) -> tuple[str, str]:
+    """Dataset and method of a place in a file of choices: DATASET/METHOD or, with a fold, DATASET/METHOD/FOLD."""
+    names = place.split("/")
+    last = -2 if names[-1].isdigit() else -1
+    return "/".join(names[:last]), names[last]
+
+
+def _choices(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text()) if path.exists() else {}
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: not the choices of a search ({error}). Name another file, or remove it.") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{path}: not the choices of a search. Name another file, or remove it.")
+    return found
+
+
+def _with_others(table: str, path: Path, own: set[tuple[str, str]]) -> str:
+    """The rows of a table of scores, and those that the file has of other cells."""
+    head, *rows = table.splitlines()
+    if path.exists():
+        known, *others = path.read_text().splitlines() or [head]
+        if known != head:
+            raise DataError(f"{path}: not the scores of this search. Name another file, or remove it.")
+        rows += [row for row in others if tuple(row.split(",")[:2]) not in own]
+    rows.sort(key=lambda row: row.split(",")[:2])  # stable: the rows of a cell keep their order
+    return "\n".join([head, *rows]) + "\n"

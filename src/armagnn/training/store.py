@@ -57,6 +57,16 @@ def _sha256(content: object) -> str:
     return hashlib.sha256(canonical(content).encode()).hexdigest()
 
 
+def config_hash(config: dict[str, Any]) -> str:
+    """The short name of a configuration in exported tables.
+
+    Example:
+        >>> config_hash({"method": "arma", "stacks": 2})
+        '2ffcf321c3aa'
+    """
+    return _sha256(config)[:12]
+
+
 def trial_key(table: str, config: dict[str, Any], seed: int, fold: int, data_sha256: str) -> str:
     """SHA-256 of all that determines a trial: known before the trial is done, and the same on every machine.
 
@@ -411,7 +421,7 @@ def export_csv(records: Iterable[Record], path: str | Path) -> None:
     for record in sorted(records, key=lambda r: (*(getattr(r, name) for name in ORDER), r.key)):
         for metric, value in sorted(record.metrics.items()):
             result = [*record.cell, record.run, record.fold, metric, repr(value)]
-            origin = [record.seed, record.epochs, f"{record.seconds:.3f}", record.device, _sha256(record.config)[:12]]
+            origin = [record.seed, record.epochs, f"{record.seconds:.3f}", record.device, config_hash(record.config)]
             rows.writerow([*result, *origin])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -45,8 +45,8 @@ READINGS: Final = {"paper": "text", "defferrard": "defferrard", "tuned": "deffer
 PROTOCOLS: Final = tuple(READINGS)
 EPOCHS: Final = 20
 BATCH: Final = {"mnist": 32, "20news": 128}
-MOST_SMALL: Final = 4
-"""Trials of a batch where a step is many small launches: GCN, Chebyshev and CayleyNet on MNIST."""
+MOST: Final = {"mnist": 4, "20news": 5}
+"""Trials of a batch, where more than one pays: five of 20news take 4 GB."""
 
 OF_A_TRIAL: Final = ("hidden_dropout", "skip_dropout", "l2", "lr")
 """What may differ between the trials of such a batch, besides the seed."""
@@ -103,23 +103,29 @@ class SignalConfig:
         return self.epochs
 
     @property
-    def small(self) -> bool:
-        """Whether a step is a chain of small launches. Elsewhere the signals of a batch fill a device as they are."""
-        return self.dataset == "mnist" and self.method != "arma"
+    def batched(self) -> bool:
+        """Whether trials are worth a batch. Elsewhere the signals of one fill a device as they are.
+
+        On MNIST, a step of all but ARMA is a chain of small launches. On 20news, where a word has one number, the
+        polynomials of the graph that Chebyshev and CayleyNet apply to it are the same for all trials.
+        """
+        if self.dataset == "mnist":
+            return self.method != "arma"
+        return self.features == "tfidf" and self.method in ("chebyshev", "cayley")
 
     @property
     def shape(self) -> tuple[Any, ...]:
         """What must be the same in a batch."""
-        return tuple(value for name, value in asdict(self).items() if not (self.small and name in OF_A_TRIAL))
+        return tuple(value for name, value in asdict(self).items() if not (self.batched and name in OF_A_TRIAL))
 
     @property
     def most(self) -> int:
         """Trials of a batch."""
-        return MOST_SMALL if self.small else 1
+        return MOST[self.dataset] if self.batched else 1
 
     def setting(self, seed: int) -> Setting:
         """What may differ between trials; of one alone, the drop rates are the network's own."""
-        return Setting(seed, self.lr, self.l2, (self.hidden_dropout, self.skip_dropout) if self.small else ())
+        return Setting(seed, self.lr, self.l2, (self.hidden_dropout, self.skip_dropout) if self.batched else ())
 
     def data_sha256(self) -> str:
         """Checksum of the dataset."""

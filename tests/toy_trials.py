@@ -18,7 +18,8 @@ from typing import Self
 
 from armagnn.errors import ParameterError
 from armagnn.training.engine import execute
-from armagnn.training.store import Record, Store, trial_key
+from armagnn.training.record import Record, trial_key
+from armagnn.training.store import Store
 
 TABLE = "node-classification"
 

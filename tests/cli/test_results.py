@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 from armagnn.cli import app
 from armagnn.cli.trials_progress import TrialsProgress
 from armagnn.paper.node_classification import paper_config
-from armagnn.training.store import Record, Store, config_hash
+from armagnn.training.record import Record, config_hash
+from armagnn.training.store import Store
 from toy_trials import ToyJob, record
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from armagnn.cli.searches import write_search
 from armagnn.errors import DataError
-from armagnn.training.store import Record, Store
+from armagnn.training.record import Record
+from armagnn.training.store import Store
 
 HEAD = "dataset,method,fold,score\n"
 

@@ -14,7 +14,8 @@ from armagnn.paper import graph_search as search
 from armagnn.paper.choices import FIRST_SEED
 from armagnn.paper.graph_tables import graph_config, graph_trials
 from armagnn.paper.published_graphs import CLASSIFIERS, REGRESSORS
-from armagnn.training.store import Record, Store
+from armagnn.training.record import Record
+from armagnn.training.store import Store
 
 
 @pytest.mark.parametrize(("dataset", "methods"), [("mutag", CLASSIFIERS), ("dd", CLASSIFIERS), ("qm9/mu", REGRESSORS)])

@@ -25,7 +25,8 @@ from armagnn.paper.published_signals import (
     SIGNAL_METHODS,
     SIGNAL_SETS,
 )
-from armagnn.training.store import Record, Store, trial_key
+from armagnn.training.record import Record, trial_key
+from armagnn.training.store import Store
 from tiny_signals import tiny
 
 NAMES = {"GCN": "gcn", "Chebyshev": "chebyshev", "CayleyNet": "cayley", "ARMA": "arma"}

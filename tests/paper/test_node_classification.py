@@ -27,7 +27,8 @@ from armagnn.paper.published import ACCURACY, DATASETS, HYPERPARAMETERS, METHODS
 from armagnn.paper.search import Budget
 from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.engine import execute
-from armagnn.training.store import Record, Store
+from armagnn.training.record import Record
+from armagnn.training.store import Store
 
 
 def short(method: str, epochs: int = 4) -> node.NodeConfig:

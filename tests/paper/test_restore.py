@@ -13,7 +13,8 @@ from armagnn.errors import DataError, ParameterError
 from armagnn.paper import node_classification as node
 from armagnn.paper.graph_tables import graph_config
 from armagnn.paper.restore import restore
-from armagnn.training.store import Record, export_csv
+from armagnn.training.export import export_csv
+from armagnn.training.record import Record
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 

@@ -18,7 +18,8 @@ from armagnn.paper.graph_signal import published_config, signal_config
 from armagnn.paper.jobs import make_jobs, work
 from armagnn.paper.published_signals import SIGNAL_METHODS, SIGNAL_SETS
 from armagnn.paper.search import Budget
-from armagnn.training.store import Record, Store
+from armagnn.training.record import Record
+from armagnn.training.store import Store
 
 
 @pytest.mark.parametrize("dataset", SIGNAL_SETS)

@@ -18,7 +18,9 @@ import pytest
 import toy_trials
 from armagnn.errors import ParameterError, RunError, UnknownNameError
 from armagnn.training.engine import TrialWatcher, _serve, execute
-from armagnn.training.store import Record, Store, export_csv
+from armagnn.training.export import export_csv
+from armagnn.training.record import Record
+from armagnn.training.store import Store
 from toy_trials import ToyJob, all_jobs, exit_code, fork, lazy, liar, work
 
 SCRIPT = toy_trials.__file__

@@ -11,7 +11,8 @@ import pytest
 
 from armagnn.errors import ParameterError
 from armagnn.training.engine import TrialWatcher, execute
-from armagnn.training.store import Store, export_csv
+from armagnn.training.export import export_csv
+from armagnn.training.store import Store
 from toy_trials import ToyJob, all_jobs, work
 
 

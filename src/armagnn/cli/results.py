@@ -19,7 +19,9 @@ from armagnn.paper.page import results_page, with_overview
 from armagnn.paper.restore import CONFIGS
 from armagnn.paper.restore import restore as read_table
 from armagnn.training.atomic import write_atomic
-from armagnn.training.store import DEFAULT_STORE, Record, Store, export_csv
+from armagnn.training.export import export_csv
+from armagnn.training.record import Record
+from armagnn.training.store import DEFAULT_STORE, Store
 
 results = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 

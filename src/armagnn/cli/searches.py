@@ -15,7 +15,8 @@ from armagnn.errors import DataError
 from armagnn.paper.choices import NotTunedError
 from armagnn.paper.jobs import CellTrial
 from armagnn.training.atomic import check_writable, write_atomic
-from armagnn.training.store import Record, Store
+from armagnn.training.record import Record
+from armagnn.training.store import Store
 
 Chosen = Annotated[
     Path | None,

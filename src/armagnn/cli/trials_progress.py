@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from armagnn.training.engine import TrialWatcher
-from armagnn.training.store import Record
+from armagnn.training.record import Record
 
 MAIN_METRICS = ("accuracy", "micro_f1", "mse")  # the first of them that a trial has is shown
 Cell = tuple[str, str, str]  # dataset, method, protocol

@@ -20,7 +20,7 @@ import numpy as np
 
 from armagnn.errors import ParameterError
 from armagnn.paper.jobs import CellTrial
-from armagnn.training.store import Record
+from armagnn.training.record import Record
 
 ConfigT = TypeVar("ConfigT")
 FIRST_SEED: Final = 1_000_000

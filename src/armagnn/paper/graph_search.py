@@ -19,7 +19,7 @@ from armagnn.paper.choices import FIRST_SEED, choose, log_uniform, trials_csv
 from armagnn.paper.graph_tables import CLASSIFICATION_TABLE, REGRESSION_TABLE, GraphConfig, graph_config
 from armagnn.paper.jobs import CellTrial
 from armagnn.paper.published_graphs import CLASSIFICATION, REGRESSION
-from armagnn.training.store import Record
+from armagnn.training.record import Record
 
 SEARCH_TABLES: Final = {True: f"{REGRESSION_TABLE}-search", False: f"{CLASSIFICATION_TABLE}-search"}
 SETTINGS: Final = 6

@@ -35,7 +35,7 @@ from armagnn.paper.jobs import CellTrial
 from armagnn.paper.published_signals import SIGNAL_HYPERPARAMETERS, SIGNAL_METHODS, SIGNAL_SETS
 from armagnn.tasks.node import conv_options
 from armagnn.tasks.signal import SignalNet, SignalTask, pooled_nodes
-from armagnn.training.store import Record
+from armagnn.training.record import Record
 from armagnn.training.trials import Setting, Trials
 
 SIGNAL_TABLE: Final = "graph-signal"

@@ -35,7 +35,7 @@ from armagnn.paper.published_graphs import (
     group,
 )
 from armagnn.tasks import GraphNet, GraphTask, conv_options
-from armagnn.training.store import Record
+from armagnn.training.record import Record
 from armagnn.training.trials import Setting, Trials
 
 CLASSIFICATION_TABLE: Final = "graph-classification"

@@ -12,9 +12,9 @@ from typing import Any, Final, Protocol
 import torch
 
 from armagnn.training.checkpoint import Checkpoint
+from armagnn.training.record import Record, trial_key
 from armagnn.training.run import current_versions
 from armagnn.training.saving import Saver
-from armagnn.training.store import Record, trial_key
 from armagnn.training.trials import Outcome, Setting, Trials
 
 PER_CENT: Final = ("accuracy", "micro_f1")

@@ -22,7 +22,7 @@ from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.paper.choices import chosen_config
 from armagnn.paper.published import DATASETS, HYPERPARAMETERS, METHODS
 from armagnn.tasks import PEERS, NodeNet, NodeTask, conv_options
-from armagnn.training.store import Record
+from armagnn.training.record import Record
 from armagnn.training.trials import Setting, Trials
 
 TABLE: Final = "node-classification"

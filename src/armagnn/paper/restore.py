@@ -17,7 +17,8 @@ from armagnn.errors import DataError, ParameterError
 from armagnn.paper import node_classification as node
 from armagnn.paper.graph_signal import SIGNAL_TABLE, signal_config
 from armagnn.paper.graph_tables import CLASSIFICATION_TABLE, REGRESSION_TABLE, graph_config
-from armagnn.training.store import COLUMNS, Record, config_hash
+from armagnn.training.export import COLUMNS
+from armagnn.training.record import Record, config_hash
 
 Make = Callable[[str, str, str, int], Any]
 

@@ -24,7 +24,7 @@ from armagnn.paper.choices import FIRST_SEED, log_uniform
 from armagnn.paper.jobs import CellTrial
 from armagnn.paper.node_classification import NodeConfig, paper_config
 from armagnn.paper.published import DATASETS
-from armagnn.training.store import Record
+from armagnn.training.record import Record
 
 TABLE: Final = "node-classification-search"
 FINAL_SEED: Final = 2_000_000

@@ -18,7 +18,7 @@ from armagnn.paper.graph_signal import SIGNAL_TABLE, SignalConfig, published_con
 from armagnn.paper.jobs import CellTrial
 from armagnn.paper.published_signals import SIGNAL_SETS
 from armagnn.paper.search import Budget
-from armagnn.training.store import Record
+from armagnn.training.record import Record
 
 SEARCH_TABLE: Final = f"{SIGNAL_TABLE}-search"
 BUDGETS: Final = {

@@ -22,7 +22,8 @@ from typing import Any, Protocol, Self
 
 from armagnn.errors import ParameterError, RunError, UnknownNameError
 from armagnn.training.interrupts import interrupts
-from armagnn.training.store import Record, Store
+from armagnn.training.record import Record
+from armagnn.training.store import Store
 
 ATTEMPTS = 3  # of a job whose workers die
 GLANCE = 0.2  # seconds between two looks at what other processes have finished
@@ -36,7 +37,7 @@ class Job(Protocol):
 
     @property
     def keys(self) -> Sequence[str]:
-        """The keys of the records it gives, known beforehand (:func:`armagnn.training.store.trial_key`)."""
+        """The keys of the records it gives, known beforehand (:func:`armagnn.training.record.trial_key`)."""
 
     def only(self, keys: Collection[str]) -> Self:
         """The same job with these trials only."""

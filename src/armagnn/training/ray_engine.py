@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from armagnn.errors import ParameterError
-from armagnn.training.store import Record
+from armagnn.training.record import Record
 
 if TYPE_CHECKING:
     from armagnn.training.engine import Event, Work

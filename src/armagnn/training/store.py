@@ -1,33 +1,26 @@
 """The run store: every finished trial of every table in one SQLite file that survives ``kill -9``.
 
-A trial is known by what determines it (:func:`trial_key`), so a trial that comes twice, from a command given again
-or from another machine, is recognised and the first stays.
+A trial is known by what determines it, so a trial that comes twice, from a command given again or from another
+machine, is recognised and the first stays.
 """
 
 from __future__ import annotations
 
-import csv
 import errno
-import hashlib
-import io
 import json
-import math
-import operator
 import os
-import re
 import sqlite3
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
-from functools import cached_property
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from armagnn.errors import ParameterError, RunError, UnknownNameError
-from armagnn.training.atomic import write_atomic
+from armagnn.training.record import FIELDS, INTEGERS, JSON_FIELDS, ORDER, Record, canonical, digest
 
 if sys.platform != "win32":
     import fcntl
@@ -46,117 +39,6 @@ def checkpoints_of(store: Path) -> Path:
         'store.sqlite-checkpoints'
     """
     return store.with_name(f"{store.name}-checkpoints")
-
-
-def canonical(content: object) -> str:
-    """JSON with one text for one content."""
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _sha256(content: object) -> str:
-    return hashlib.sha256(canonical(content).encode()).hexdigest()
-
-
-def config_hash(config: dict[str, Any]) -> str:
-    """The short name of a configuration in exported tables.
-
-    Example:
-        >>> config_hash({"method": "arma", "stacks": 2})
-        '2ffcf321c3aa'
-    """
-    return _sha256(config)[:12]
-
-
-def trial_key(table: str, config: dict[str, Any], seed: int, fold: int, data_sha256: str) -> str:
-    """SHA-256 of all that determines a trial: known before the trial is done, and the same on every machine.
-
-    `config` must hold everything else that tells two rows of a table apart (dataset, method, protocol, ...).
-
-    Example:
-        >>> trial_key("node-classification", {"method": "arma", "stacks": 2}, seed=0, fold=0, data_sha256="")[:12]
-        '0e8e65935456'
-    """
-    return _sha256([table, config, seed, fold, data_sha256])
-
-
-@dataclass(frozen=True)
-class Record:
-    """A finished trial: what determined it, and what came out.
-
-    Attributes:
-        table: name of the table it belongs to, which is also the name of the exported file.
-        dataset: the dataset, e.g. "cora" or "qm9/mu".
-        method: "arma", "gcn", ...
-        protocol: "paper", "tuned", or another of the table.
-        run: number of the repetition.
-        fold: number of the fold, 0 where there are none.
-        seed: what randomness starts from.
-        config: plain JSON of everything that determines the trial.
-        metrics: results by name, finite.
-        epochs: epochs trained.
-        seconds: time taken.
-        versions: of the software, by name.
-        data_sha256: checksum of the data.
-        device: name of the hardware.
-
-    Example:
-        >>> record = Record("demo", "cora", "arma", "paper", 0, 0, 7, {"lr": 0.01}, {"accuracy": 83.4})
-        >>> record.key == trial_key("demo", {"lr": 0.01}, seed=7, fold=0, data_sha256="")
-        True
-    """
-
-    table: str
-    dataset: str
-    method: str
-    protocol: str
-    run: int
-    fold: int
-    seed: int
-    config: dict[str, Any]
-    metrics: dict[str, float]
-    epochs: int = 0
-    seconds: float = 0.0
-    versions: dict[str, str] = field(default_factory=dict)
-    data_sha256: str = ""
-    device: str = "cpu"
-
-    def __post_init__(self) -> None:
-        if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", self.table):  # it becomes a file name
-            raise ParameterError(f"table is {self.table!r}; use lower-case letters, digits and dashes.")
-        try:  # numbers may be numpy's; the store keeps Python's
-            for name in ("run", "fold", "seed", "epochs"):
-                object.__setattr__(self, name, operator.index(getattr(self, name)))
-            object.__setattr__(self, "seconds", float(self.seconds))
-            object.__setattr__(self, "metrics", {name: float(value) for name, value in self.metrics.items()})
-            same = json.loads(canonical(self.config)) == self.config  # a tuple, say, would come back as a list
-        except (TypeError, ValueError, AttributeError) as error:
-            raise ParameterError(f"A trial of {self.cell} cannot be kept: {error}.") from error
-        if not same or not isinstance(self.config, dict):
-            raise ParameterError(
-                f"config of a trial of {self.cell} is no plain JSON (use dicts with names, and lists)."
-            )
-        if not all(math.isfinite(value) for value in (*self.metrics.values(), self.seconds)):
-            raise ParameterError(f"The training of {self.cell}, seed {self.seed} diverged: metrics {self.metrics}.")
-
-    @cached_property
-    def key(self) -> str:
-        """What the trial is known by."""
-        return trial_key(self.table, self.config, self.seed, self.fold, self.data_sha256)
-
-    @property
-    def cell(self) -> tuple[str, str, str]:
-        """The cell of the table: dataset, method, protocol."""
-        return self.dataset, self.method, self.protocol
-
-
-FIELDS = tuple(each.name for each in fields(Record))
-JSON_FIELDS = {"config", "metrics", "versions"}
-ORDER = ("table", "dataset", "method", "protocol", "run", "fold", "seed")
-INTEGERS = {"run", "fold", "seed", "epochs"}
-COLUMNS = (
-    *("dataset", "method", "protocol", "run", "fold", "metric", "value"),
-    *("seed", "epochs", "seconds", "device", "config_hash"),
-)
 
 
 class Merged(NamedTuple):
@@ -385,7 +267,7 @@ class Store:
         try:
             values = dict(zip(FIELDS, row[1:-1], strict=True))
             record = Record(**{n: json.loads(v) if n in JSON_FIELDS else v for n, v in values.items()})
-            whole = (record.key, _sha256(asdict(record))) == (row[0], row[-1])
+            whole = (record.key, digest(asdict(record))) == (row[0], row[-1])
         except (ValueError, TypeError, RecursionError) as error:
             raise RunError(f"{self.path}: corrupt, trial {row[0]!s:.12} cannot be read ({error}).") from error
         if not whole:
@@ -401,30 +283,8 @@ def _to_row(record: Record) -> list[object]:
     content = asdict(record)
     values = [canonical(value) if name in JSON_FIELDS else value for name, value in content.items()]
     # SQLite has no checksums of its own: with this one no damaged digit passes unseen.
-    return [record.key, *values, _sha256(content)]
+    return [record.key, *values, digest(content)]
 
 
 def _byte(key: str) -> int:
     return int(key[:15], 16)  # 60 bits: file offsets have 63
-
-
-def export_csv(records: Iterable[Record], path: str | Path) -> None:
-    """Write trials as plain text, one row per trial and metric, in an order that depends on them alone.
-
-    Example:
-        >>> export_csv(store.select(table="graph-signal"), "results/graph-signal.csv")  # doctest: +SKIP
-    """
-    path = Path(path)
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(COLUMNS)
-    for record in sorted(records, key=lambda r: (*(getattr(r, name) for name in ORDER), r.key)):
-        for metric, value in sorted(record.metrics.items()):
-            result = [*record.cell, record.run, record.fold, metric, repr(value)]
-            origin = [record.seed, record.epochs, f"{record.seconds:.3f}", record.device, config_hash(record.config)]
-            rows.writerow([*result, *origin])
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"{path}: cannot be written ({error.strerror}).") from error
-    write_atomic(path, text.getvalue().encode())

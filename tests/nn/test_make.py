@@ -8,8 +8,10 @@ import torch
 from armagnn import CSR, GraphOperator
 from armagnn.errors import GraphError, ParameterError, UnknownNameError
 from armagnn.nn import ARMAConv, CayleyConv, ChebConv, GCNConv, make_conv
+from armagnn.nn.gat import GATConv
+from armagnn.nn.gin import GINConv
 from armagnn.nn.mlp import MLPConv
-from armagnn.nn.peers import GATConv, GINConv, SAGEConv
+from armagnn.nn.sage import SAGEConv
 from armagnn.nn.stack import Stack
 from armagnn.solvers import FixedPoint
 

@@ -9,8 +9,10 @@ from torch import nn
 from armagnn import CSR, GraphOperator
 from armagnn.errors import ParameterError
 from armagnn.nn import GCNConv, make_conv
+from armagnn.nn.gat import GATConv
+from armagnn.nn.gin import GINConv
 from armagnn.nn.mlp import MLPConv
-from armagnn.nn.peers import GATConv, GINConv, SAGEConv
+from armagnn.nn.sage import SAGEConv
 from armagnn.nn.stack import Stack
 from oracles import assert_near, numbers, random_graph
 

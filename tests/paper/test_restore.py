@@ -102,9 +102,7 @@ def test_what_is_no_table_of_trials(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["node-classification", "graph-classification"])
-def test_the_committed_rows_are_those_of_the_cells_now(
-    name: str, tmp_path: Path, real: Callable[[str], str]
-) -> None:
+def test_the_committed_rows_are_those_of_the_cells_now(name: str, tmp_path: Path, real: Callable[[str], str]) -> None:
     for dataset in ("citeseer", "pubmed", "ppi", "enzymes", "proteins", "bench-hard"):
         real(dataset)
     found = restore(RESULTS / f"{name}.csv")

@@ -13,7 +13,9 @@ from armagnn import GraphOperator
 from armagnn.bench.problems import random_graph
 from armagnn.bench.report import Row
 from armagnn.bench.timing import medians
-from armagnn.nn.peers import GATConv, GINConv, SAGEConv
+from armagnn.nn.gat import GATConv
+from armagnn.nn.gin import GINConv
+from armagnn.nn.sage import SAGEConv
 
 
 def compare_peers(rounds: int = 3, nodes: int = 20_000, nonzeros: int = 560_000, width: int = 64) -> Iterator[Row]:

@@ -10,9 +10,11 @@ from armagnn.nn.arma import ARMAConv
 from armagnn.nn.cayley import CayleyConv
 from armagnn.nn.chebyshev import ChebConv
 from armagnn.nn.conv import Conv
+from armagnn.nn.gat import GATConv
 from armagnn.nn.gcn import GCNConv
+from armagnn.nn.gin import GINConv
 from armagnn.nn.mlp import MLPConv
-from armagnn.nn.peers import GATConv, GINConv, SAGEConv
+from armagnn.nn.sage import SAGEConv
 from armagnn.nn.stack import Stack
 
 FILTERS: Final[dict[str, Any]] = {"arma": ARMAConv, "chebyshev": ChebConv, "cayley": CayleyConv}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from armagnn.cli.groups import Written
 from armagnn.cli.searches import write_search
 from armagnn.errors import DataError
 from armagnn.training.record import Record
@@ -40,7 +41,7 @@ def test_other_cells_stay(store: Path, tmp_path: Path) -> None:
     out.write_text(json.dumps({"qm9/mu/arma/0": {"lr": 1}, "qm9/mu/gcn/0": {"lr": 2}, "qm9/mu/gcn/9": {"lr": 3}}))
     table.write_text(HEAD + "qm9/mu,arma,0,77\nqm9/mu,gcn,0,11\nzinc,gcn,0,12\n")
     for _ in range(2):  # twice is once
-        write_search("some-search", store, choose, scores, out, table)
+        write_search("some-search", store, choose, scores, Written(out, table))
         assert list(json.loads(out.read_text()).items()) == [
             ("qm9/mu/arma/0", {"lr": 1}),
             ("qm9/mu/gcn/0", {"lr": 0.1, "fold": 0}),
@@ -51,7 +52,7 @@ def test_other_cells_stay(store: Path, tmp_path: Path) -> None:
 
 def test_new_files(store: Path, tmp_path: Path) -> None:
     out, table = tmp_path / "chosen.json", tmp_path / "scores.csv"
-    write_search("some-search", store, choose, scores, out, table)
+    write_search("some-search", store, choose, scores, Written(out, table))
     assert list(json.loads(out.read_text())) == ["qm9/mu/gcn/0", "qm9/mu/gcn/1"]
     assert table.read_text() == HEAD + "qm9/mu,gcn,0,50\nqm9/mu,gcn,1,50\n"
 
@@ -61,7 +62,7 @@ def test_a_file_that_has_no_choices_is_left_alone(store: Path, tmp_path: Path, c
     out = tmp_path / "chosen.json"
     out.write_text(content)
     with pytest.raises(DataError, match="not the choices of a search"):
-        write_search("some-search", store, choose, scores, out, None)
+        write_search("some-search", store, choose, scores, Written(out, None))
     assert out.read_text() == content
 
 
@@ -69,5 +70,5 @@ def test_a_file_that_has_no_scores_is_left_alone(store: Path, tmp_path: Path) ->
     table = tmp_path / "scores.csv"
     table.write_text("something,else\n1,2\n")
     with pytest.raises(DataError, match="not the scores of this search"):
-        write_search("some-search", store, choose, scores, None, table)
+        write_search("some-search", store, choose, scores, Written(None, table))
     assert table.read_text() == "something,else\n1,2\n"

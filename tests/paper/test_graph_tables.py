@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from armagnn.cli import app
+from armagnn.cli.groups import Where
 from armagnn.cli.tables import do_trials
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.nn import ARMAConv, CayleyConv, ChebConv
@@ -131,7 +132,7 @@ def test_each_store_has_checkpoints_of_its_own(tmp_path: Path, monkeypatch: pyte
     jobs: list[Job] = []
     monkeypatch.setattr("armagnn.cli.tables.execute", lambda asked, *others: jobs.extend(asked))
     for name in ("a.sqlite", "a.db"):
-        do_trials([CellTrial(short(), 0, 0)], "t", tmp_path / "runs" / name, "cpu", 1, "local")
+        do_trials([CellTrial(short(), 0, 0)], "t", Where(tmp_path / "runs" / name))
     one, other = (Path(job.checkpoints) for job in jobs)
     assert one != other
     assert one.parent == other.parent == tmp_path / "runs"

@@ -11,8 +11,9 @@ from typing import Annotated
 import typer
 
 from armagnn.cli.convergence import convergence
-from armagnn.cli.searches import Chosen, Out, Scores, cells_of, trials_of, write_search
-from armagnn.cli.tables import Cell, Device, Engine, Plan, StorePath, Workers, do_trials
+from armagnn.cli.groups import Where, Written, with_groups
+from armagnn.cli.searches import Chosen, cells_of, trials_of, write_search
+from armagnn.cli.tables import Cell, Plan, do_trials
 from armagnn.errors import ParameterError
 from armagnn.paper import node_classification as node
 from armagnn.paper import search
@@ -20,7 +21,7 @@ from armagnn.paper.jobs import CellTrial
 from armagnn.paper.published import DATASETS, METHODS
 from armagnn.tasks import PEERS
 from armagnn.training.atomic import check_writable, write_atomic
-from armagnn.training.store import DEFAULT_STORE, Store
+from armagnn.training.store import Store
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Make a table of the paper again.")
 app.command()(convergence)
@@ -30,7 +31,9 @@ Method = Annotated[list[str] | None, typer.Option("--method", help="arma, gcn, .
 
 
 @app.command("node-classification")
+@with_groups
 def node_classification(
+    where: Where,
     dataset: Dataset = None,
     method: Method = None,
     protocol: Annotated[
@@ -40,10 +43,6 @@ def node_classification(
         int | None, typer.Option(help="Trials of a cell.", show_default="100; 10 for gat, sage, gin and on PPI")
     ] = None,
     chosen: Chosen = None,
-    store: StorePath = DEFAULT_STORE,
-    device: Device = "cpu",
-    workers: Workers = 1,
-    engine: Engine = "local",
     plan: Plan = False,
 ) -> None:
     """Table 1: Cora, Citeseer, Pubmed and PPI, by every method, read literally (paper) and tuned on validation data.
@@ -61,11 +60,14 @@ def node_classification(
 
     cells = _cells(dataset or DATASETS, method or METHODS, protocol or node.PROTOCOLS)
     trials = trials_of(cells, cell_trials, asked=bool(dataset and method and protocol))
-    do_trials(trials, node.TABLE, store, device, workers, engine, plan=plan)
+    do_trials(trials, node.TABLE, where, plan=plan)
 
 
 @app.command("node-classification-search")
+@with_groups
 def node_classification_search(
+    where: Where,
+    written: Written,
     dataset: Dataset = None,
     method: Method = None,
     settings: Annotated[
@@ -78,16 +80,11 @@ def node_classification_search(
     final_seeds: Annotated[
         int | None, typer.Option(help="Trials of each of them there.", show_default="by dataset")
     ] = None,
-    store: StorePath = DEFAULT_STORE,
-    device: Device = "cpu",
-    workers: Workers = 1,
-    engine: Engine = "local",
-    out: Out = None,
-    scores: Scores = None,
 ) -> None:
     """The search behind the tuned protocol: random settings, the same for all methods, judged on validation data.
 
-    `--out` writes what is chosen from all that is in the store, `--scores` all that was tried.
+    `--out` writes what is chosen from all that is in the store, `--scores` all that was tried; of other cells they keep
+    what they have.
     """
     counts = {"settings": settings, "seeds": seeds, "finalists": finalists, "final_seeds": final_seeds}
     asked = {name: count for name, count in counts.items() if count is not None}
@@ -96,13 +93,13 @@ def node_classification_search(
     budgets = {data: replace(budget, **asked) for data, budget in search.BUDGETS.items()}
     cells = _cells(dataset or DATASETS, method or METHODS, ("tuned",))
     trials = [trial for data, name, _ in cells for trial in search.trials(data, name, budgets[data])]
-    check_writable(out, scores)
-    do_trials(trials, search.TABLE, store, device, workers, engine)
-    with Store(store) as opened:
+    check_writable(written.out, written.scores)
+    do_trials(trials, search.TABLE, where)
+    with Store(where.store) as opened:
         records = opened.select(table=search.TABLE)
     trials = [trial for data, name, _ in cells for trial in search.finals(records, data, name, budgets[data])]
-    do_trials(trials, search.TABLE, store, device, workers, engine)
-    write_search(search.TABLE, store, partial(search.choose, budgets=budgets), search.scores_csv, out, scores)
+    do_trials(trials, search.TABLE, where)
+    write_search(search.TABLE, where.store, partial(search.choose, budgets=budgets), search.scores_csv, written)
 
 
 @app.command("reservoir")

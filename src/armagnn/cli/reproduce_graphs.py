@@ -9,23 +9,25 @@ from typing import Annotated
 
 import typer
 
+from armagnn.cli.groups import Where, Written, with_groups
 from armagnn.cli.reproduce import app
-from armagnn.cli.searches import Chosen, Out, Scores, cells_of, do_search, trials_of
-from armagnn.cli.tables import Device, Engine, Plan, StorePath, Workers, do_trials
+from armagnn.cli.searches import Chosen, cells_of, do_search, trials_of
+from armagnn.cli.tables import Plan, do_trials
 from armagnn.errors import ParameterError
 from armagnn.paper import graph_search as search
 from armagnn.paper import graph_tables as graphs
 from armagnn.paper.jobs import CellTrial
 from armagnn.paper.published_graphs import CLASSIFICATION, CLASSIFIERS, REGRESSION, REGRESSORS
 from armagnn.tasks import PEERS
-from armagnn.training.store import DEFAULT_STORE
 
 Method = Annotated[list[str] | None, typer.Option("--method", help="arma, gcn, ...; may be repeated.")]
 Protocol = Annotated[list[str] | None, typer.Option("--protocol", help="paper, tuned; may be repeated.")]
 
 
 @app.command("graph-classification")
+@with_groups
 def graph_classification(
+    where: Where,
     dataset: Annotated[
         list[str] | None, typer.Option("--dataset", help="enzymes, proteins, dd, mutag, bench-hard; may be repeated.")
     ] = None,
@@ -35,10 +37,6 @@ def graph_classification(
         int | None, typer.Option(help="Repetitions of the ten folds.", show_default="10; 1 for gat, sage and gin")
     ] = None,
     chosen: Chosen = None,
-    store: StorePath = DEFAULT_STORE,
-    device: Device = "cpu",
-    workers: Workers = 1,
-    engine: Engine = "local",
     plan: Plan = False,
 ) -> None:
     """Table 3: five sets of graphs, by every method, ten folds repeated ten times.
@@ -55,11 +53,13 @@ def graph_classification(
         chosen,
         asked=bool(dataset and method and protocol),
     )
-    do_trials(trials, graphs.CLASSIFICATION_TABLE, store, device, workers, engine, plan=plan)
+    do_trials(trials, graphs.CLASSIFICATION_TABLE, where, plan=plan)
 
 
 @app.command("graph-regression")
+@with_groups
 def graph_regression(
+    where: Where,
     dataset: Annotated[
         list[str] | None, typer.Option("--dataset", help="qm9/mu, qm9/alpha, ...; may be repeated.", show_default="all")
     ] = None,
@@ -67,10 +67,6 @@ def graph_regression(
     protocol: Protocol = None,
     runs: Annotated[int, typer.Option(help="Runs of each property; three share a fold, and train as one batch.")] = 3,
     chosen: Chosen = None,
-    store: StorePath = DEFAULT_STORE,
-    device: Device = "cpu",
-    workers: Workers = 1,
-    engine: Engine = "local",
     plan: Plan = False,
 ) -> None:
     """Table 4: nine properties of the molecules of QM9; the properties, and three runs of each, train as one batch.
@@ -80,51 +76,43 @@ def graph_regression(
     trials = _trials(
         dataset or REGRESSION, method, REGRESSORS, protocol, runs, chosen, asked=bool(dataset and method and protocol)
     )
-    do_trials(trials, graphs.REGRESSION_TABLE, store, device, workers, engine, plan=plan)
+    do_trials(trials, graphs.REGRESSION_TABLE, where, plan=plan)
 
 
 Settings = Annotated[int, typer.Option(help="Settings that are tried for each method.")]
 
 
 @app.command("graph-classification-search")
+@with_groups
 def graph_classification_search(
+    where: Where,
+    written: Written,
     dataset: Annotated[list[str] | None, typer.Option("--dataset", help="As graph-classification.")] = None,
     method: Method = None,
     settings: Settings = search.SETTINGS,
     seeds: Annotated[int, typer.Option(help="Trials of each setting and fold.")] = search.SEEDS,
-    store: StorePath = DEFAULT_STORE,
-    device: Device = "cpu",
-    workers: Workers = 1,
-    engine: Engine = "local",
     plan: Plan = False,
-    out: Out = None,
-    scores: Scores = None,
 ) -> None:
     """The search behind the tuned protocol of Table 3: every fold chooses on its own validation graphs."""
     cells = [(data, name) for data in dataset or CLASSIFICATION[:-1] for name in method or CLASSIFIERS]
-    _search(cells, settings, seeds, 10, search.SEARCH_TABLES[False], store, device, workers, engine, plan, out, scores)
+    _search(cells, settings, seeds, 10, search.SEARCH_TABLES[False], where, written, plan=plan)
 
 
 @app.command("graph-regression-search")
+@with_groups
 def graph_regression_search(
+    where: Where,
+    written: Written,
     dataset: Annotated[list[str] | None, typer.Option("--dataset", help="As graph-regression.")] = None,
     method: Method = None,
     settings: Settings = search.SETTINGS,
     seeds: Annotated[int, typer.Option(help="Trials of each setting.")] = search.SEEDS,
     folds: Annotated[int, typer.Option(help="Folds that choose; three runs share one.", min=1, max=10)] = 1,
-    store: StorePath = DEFAULT_STORE,
-    device: Device = "cpu",
-    workers: Workers = 1,
-    engine: Engine = "local",
     plan: Plan = False,
-    out: Out = None,
-    scores: Scores = None,
 ) -> None:
     """The search behind the tuned protocol of Table 4: short trainings, judged on the validation graphs of a fold."""
     cells = [(data, name) for data in dataset or REGRESSION for name in method or REGRESSORS]
-    _search(
-        cells, settings, seeds, folds, search.SEARCH_TABLES[True], store, device, workers, engine, plan, out, scores
-    )
+    _search(cells, settings, seeds, folds, search.SEARCH_TABLES[True], where, written, plan=plan)
 
 
 def _search(
@@ -133,13 +121,10 @@ def _search(
     seeds: int,
     folds: int,
     table: str,
-    store: Path,
-    device: str,
-    workers: int,
-    engine: str,
+    where: Where,
+    written: Written,
+    *,
     plan: bool,
-    out: Path | None,
-    scores: Path | None,
 ) -> None:
     if min(settings, seeds) < 1:
         raise ParameterError("settings and seeds must both be at least 1.")
@@ -147,10 +132,7 @@ def _search(
         graphs.check_graph_cell(*cell, CLASSIFICATION if table == search.SEARCH_TABLES[False] else REGRESSION)
     trials = [trial for cell in dict.fromkeys(cells) for trial in search.search_trials(*cell, settings, seeds, folds)]
     choose = partial(search.choose_graphs, count=settings, seeds=seeds)
-    do_search(
-        trials, table, store, device, workers, engine, choose, search.graph_scores_csv,
-        plan=plan, out=out, scores=scores,
-    )  # fmt: skip
+    do_search(trials, table, where, choose, search.graph_scores_csv, written, plan=plan)
 
 
 def _trials(

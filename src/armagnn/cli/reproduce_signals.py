@@ -8,21 +8,23 @@ from typing import Annotated
 
 import typer
 
+from armagnn.cli.groups import Where, Written, with_groups
 from armagnn.cli.reproduce import app
-from armagnn.cli.searches import Chosen, Out, Scores, cells_of, do_search, trials_of
-from armagnn.cli.tables import Device, Engine, Plan, StorePath, Workers, do_trials
+from armagnn.cli.searches import Chosen, cells_of, do_search, trials_of
+from armagnn.cli.tables import Plan, do_trials
 from armagnn.errors import ParameterError
 from armagnn.paper import graph_signal as signals
 from armagnn.paper import signal_search as search
 from armagnn.paper.published_signals import SIGNAL_METHODS, SIGNAL_SETS
-from armagnn.training.store import DEFAULT_STORE
 
 Dataset = Annotated[list[str] | None, typer.Option("--dataset", help="mnist, 20news; may be repeated.")]
 Method = Annotated[list[str] | None, typer.Option("--method", help="arma, gcn, chebyshev, cayley; may be repeated.")]
 
 
 @app.command("graph-signal")
+@with_groups
 def graph_signal(
+    where: Where,
     dataset: Dataset = None,
     method: Method = None,
     protocol: Annotated[
@@ -34,10 +36,6 @@ def graph_signal(
     ] = None,
     runs: Annotated[int, typer.Option(help="Trials of a cell.")] = 10,
     chosen: Chosen = None,
-    store: StorePath = DEFAULT_STORE,
-    device: Device = "cpu",
-    workers: Workers = 1,
-    engine: Engine = "local",
     plan: Plan = False,
 ) -> None:
     """Table 2: MNIST and 20news by GCN, Chebyshev, CayleyNet and ARMA, in two readings of the text, and tuned.
@@ -53,11 +51,14 @@ def graph_signal(
     asked = bool(dataset and method and protocol)  # by name: then a protocol that a cell does not have is refused
     own = [(data, name, way) for data, name, way in cells if asked or way in signals.protocols_of(data, name)]
     trials = trials_of(own or cells, partial(signals.signal_trials, runs=runs, chosen=chosen), asked=asked)
-    do_trials(trials, signals.SIGNAL_TABLE, store, device, workers, engine, plan=plan)
+    do_trials(trials, signals.SIGNAL_TABLE, where, plan=plan)
 
 
 @app.command("graph-signal-search")
+@with_groups
 def graph_signal_search(
+    where: Where,
+    written: Written,
     dataset: Dataset = None,
     method: Method = None,
     settings: Annotated[
@@ -65,17 +66,12 @@ def graph_signal_search(
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Trials of each setting.", show_default="by dataset")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of each trial.", show_default="by dataset")] = None,
-    store: StorePath = DEFAULT_STORE,
-    device: Device = "cpu",
-    workers: Workers = 1,
-    engine: Engine = "local",
     plan: Plan = False,
-    out: Out = None,
-    scores: Scores = None,
 ) -> None:
     """The search behind the tuned protocol of Table 2: random settings, the same for all methods, on validation data.
 
-    `--out` writes what is chosen from all that is in the store, `--scores` all that was tried.
+    `--out` writes what is chosen from all that is in the store, `--scores` all that was tried; of other cells they keep
+    what they have.
     """
     counts = {"settings": settings, "seeds": seeds, "epochs": epochs}
     asked = {name: count for name, count in counts.items() if count is not None}
@@ -87,6 +83,6 @@ def graph_signal_search(
         signals.check_signal_cell(data, name)
     trials = [trial for data, name, _ in cells for trial in search.signal_search_trials(data, name, budgets[data])]
     do_search(
-        trials, search.SEARCH_TABLE, store, device, workers, engine, partial(search.choose_signals, budgets=budgets),
-        search.signal_scores_csv, plan=plan, out=out, scores=scores,
+        trials, search.SEARCH_TABLE, where, partial(search.choose_signals, budgets=budgets),
+        search.signal_scores_csv, written, plan=plan,
     )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from armagnn.cli.groups import Where, Written
 from armagnn.cli.tables import Cell, do_trials
 from armagnn.errors import DataError
 from armagnn.paper.choices import NotTunedError
@@ -24,8 +25,6 @@ Chosen = Annotated[
         exists=True, dir_okay=False, help="Settings of the tuned protocol, as the search's --out writes them."
     ),
 ]
-Out = Annotated[Path | None, typer.Option(help="Write the choices to this JSON file.")]
-Scores = Annotated[Path | None, typer.Option(help="Write every setting and its scores to this CSV file.")]
 
 
 def cells_of(datasets: Iterable[str], methods: Iterable[str], protocols: Iterable[str]) -> list[Cell]:
@@ -56,23 +55,19 @@ def trials_of(cells: Iterable[Cell], make: Callable[..., list[CellTrial]], *, as
 def do_search(
     trials: Sequence[CellTrial],
     table: str,
-    store: Path,
-    device: str,
-    workers: int,
-    engine: str,
+    where: Where,
     choose: Callable[[list[Record]], dict[str, Any]],
     scores_csv: Callable[[list[Record]], str],
+    written: Written,
     *,
     plan: bool,
-    out: Path | None,
-    scores: Path | None,
 ) -> None:
     """Do the trials of a search, or say what they would take; write its choices and its scores."""
     if not plan:
-        check_writable(out, scores)
-    do_trials(trials, table, store, device, workers, engine, plan=plan)
+        check_writable(written.out, written.scores)
+    do_trials(trials, table, where, plan=plan)
     if not plan:
-        write_search(table, store, choose, scores_csv, out, scores)
+        write_search(table, where.store, choose, scores_csv, written)
 
 
 def write_search(
@@ -80,13 +75,13 @@ def write_search(
     store: Path,
     choose: Callable[[list[Record]], dict[str, Any]],
     scores_csv: Callable[[list[Record]], str],
-    out: Path | None,
-    scores: Path | None,
+    written: Written,
 ) -> None:
     """Write what a search chose, and all that it tried, from all that is in the store.
 
     Of cells that the store has no search of, the files keep what they have: it came from other stores.
     """
+    out, scores = written.out, written.scores
     if out is None and scores is None:
         return
     with Store(store) as opened:

@@ -10,42 +10,30 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from armagnn.cli.groups import Where
 from armagnn.cli.trials_progress import TrialsProgress, duration
 from armagnn.paper.jobs import CellTrial, Job, make_jobs, work
 from armagnn.training.config import torch_device
 from armagnn.training.engine import execute
 from armagnn.training.store import Store, checkpoints_of
 
-StorePath = Annotated[Path, typer.Option("--store", help="Where finished trials are kept.")]
-Device = Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:1.")]
-Workers = Annotated[int, typer.Option("--workers", help="Processes at a time.")]
-Engine = Annotated[str, typer.Option("--engine", help="local, or ray for a Ray cluster.")]
 Plan = Annotated[bool, typer.Option("--plan", help="Only say how many trainings there are and how long they may take.")]
 Cell = tuple[str, str, str]
 
 
-def do_trials(
-    trials: Sequence[CellTrial],
-    table: str,
-    store: Path,
-    device: str,
-    workers: int,
-    engine: str,
-    *,
-    plan: bool = False,
-) -> None:
+def do_trials(trials: Sequence[CellTrial], table: str, where: Where, *, plan: bool = False) -> None:
     """Do the trials that the store does not have yet, or say what they would take."""
-    torch_device(device)  # refuses what is not there
-    jobs = make_jobs(trials, table=table, device=device, checkpoints=checkpoints_of(store))
+    torch_device(where.device)  # refuses what is not there
+    jobs = make_jobs(trials, table=table, device=where.device, checkpoints=checkpoints_of(where.store))
     if plan:
-        show_plan(jobs, store)
+        show_plan(jobs, where.store)
         return
     planned: dict[Cell, int] = {}
     for trial in trials:
         cell = (trial.config.dataset, trial.config.method, trial.config.protocol)
         planned[cell] = planned.get(cell, 0) + 1
-    with Store(store) as opened, TrialsProgress(Console(stderr=True), planned) as progress:
-        execute(jobs, work, opened, workers, engine, progress)
+    with Store(where.store) as opened, TrialsProgress(Console(stderr=True), planned) as progress:
+        execute(jobs, work, opened, where.workers, where.engine, progress)
 
 
 def show_plan(jobs: Sequence[Job], store: Path) -> None:

@@ -15,7 +15,16 @@ import torch
 from numba import prange
 from torch import Tensor
 
-from armagnn.kernels import cpu_adam, cpu_attention, cpu_dropout, cpu_maxima, cpu_nonzeros, cpu_products, reference, threads
+from armagnn.kernels import (
+    cpu_adam,
+    cpu_attention,
+    cpu_dropout,
+    cpu_maxima,
+    cpu_nonzeros,
+    cpu_products,
+    reference,
+    threads,
+)
 from armagnn.kernels.compiled import compiled
 from armagnn.kernels.cpu_arrays import MIN_PRODUCTS, Array, accumulator, to_numpy
 from armagnn.kernels.gather import blocks, gather

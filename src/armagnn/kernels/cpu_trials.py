@@ -35,7 +35,7 @@ LANES: Final = 16
 
 
 class _Features(NamedTuple):
-    """X of every trial: a sparse matrix with values (R or 1, nonzeros), of X^T in the order of X; or dense (N, R, F)."""
+    """X of every trial: sparse, with values (R or 1, nonzeros), those of X^T in the order of X; or dense (N, R, F)."""
 
     rowptr: Array
     col: Array
@@ -57,8 +57,8 @@ class _Graph(NamedTuple):
     nothing: Array
 
 
-class _Mean(NamedTuple):
-    """The mean over the stacks of a node, as a sparse matrix that sums rows of ``width`` numbers: their starts."""
+class _Rows(NamedTuple):
+    """A sparse matrix that moves and adds up short rows, such as those of a mean over stacks, and their blocks."""
 
     rowptr: Array
     col: Array
@@ -68,14 +68,13 @@ class _Mean(NamedTuple):
 
 
 class _Layer(NamedTuple):
-    """W0 and V, the numbers of all trials; where those of trial r begin, as multiples of r, and how far apart their
-    rows are; the bias (R, C), and what is done to X V and to the sum.
-    """
+    """W0 and V, of trial r at r times ``first`` in their rows and columns; the bias (R, C), and what else is done."""
 
     w0: Array
     v: Array
-    first: int
-    apart: int
+    fan_in: int
+    first_row: int
+    first_column: int
     bias: Array
     relu: bool
     slope: Any
@@ -85,14 +84,27 @@ class _Layer(NamedTuple):
 
 
 @compiled()
-def _side_by_side(layer: _Layer, r: int, out: Array) -> None:
-    """Write [W0 | V] of a trial."""
+def _move(rows: _Rows, x: Array, out: Array, nothing: Array) -> None:
+    """Write the product with x: vector code for rows that are too short for the compiler's."""
+    _product_rows(
+        rows.rowptr, rows.col, rows.value, x, nothing, nothing[0], False, False, x.dtype.type(1), rows.starts,
+        rows.widths, out, 0, out.shape[0],
+    )  # fmt: skip
+
+
+@compiled()
+def _of_trial(layer: _Layer, weight: Array, r: int) -> Array:
+    """Return W0 or V, or a gradient of them, of a trial."""
+    row, column = r * layer.first_row, r * layer.first_column
+    return weight[row : row + layer.fan_in, column : column + layer.bias.shape[1]]
+
+
+@compiled()
+def _side_by_side(layer: _Layer, copy: _Rows, r: int, out: Array, nothing: Array) -> None:
+    """Write [W0 | V] of a trial, between columns that are zero already."""
     half, columns = out.shape[1] // 2, layer.bias.shape[1]
-    out[:] = 0
-    for i in range(out.shape[0]):
-        at = r * layer.first + i * layer.apart
-        out[i, :columns] = layer.w0[at : at + columns]
-        out[i, half : half + columns] = layer.v[at : at + columns]
+    _move(copy, _of_trial(layer, layer.w0, r), out[:, :columns], nothing)
+    _move(copy, _of_trial(layer, layer.v, r), out[:, half : half + columns], nothing)
 
 
 @compiled()
@@ -124,16 +136,16 @@ def _drop(layer: _Layer, r: int, x: Array, x_place: tuple[int, int], out: Array,
 
 @compiled()
 def _forward(
-    graph: _Graph, layer: _Layer, x: _Features, mean: _Mean, fan_in: int, keep: bool, states: Array, out: Array,
+    graph: _Graph, layer: _Layer, x: _Features, copy: _Rows, mean: _Rows, keep: bool, states: Array, out: Array,
     lo: int, hi: int,
 ) -> None:  # fmt: skip
     nodes, columns, half = out.shape[0], layer.bias.shape[1], states.shape[2]
-    nothing, one = graph.nothing, out.dtype.type(1)
-    weights, rows = np.empty((fan_in, 2 * half), out.dtype), np.empty((nodes, 2 * half), out.dtype)
+    nothing = graph.nothing
+    weights, rows = np.zeros((layer.fan_in, 2 * half), out.dtype), np.empty((nodes, 2 * half), out.dtype)
     state, bias = np.empty((nodes, half), out.dtype), np.zeros(half, out.dtype)
     starts, widths = graph.half_starts, graph.half_widths
     for r in range(lo, hi):
-        _side_by_side(layer, r, weights)
+        _side_by_side(layer, copy, r, weights, nothing)
         _times(graph, x, r, weights, rows)
         if layer.seed.size:
             _drop(layer, r, rows, (half, 2 * half), rows, (half, 2 * half))
@@ -144,33 +156,34 @@ def _forward(
             graph.rowptr, graph.col, graph.value, rows[:, :half], rows[:, half:], bias, True, layer.relu, layer.slope,
             starts, widths, state, 0, nodes,
         )  # fmt: skip
-        _product_rows(
-            mean.rowptr, mean.col, mean.value, state.reshape(-1, 1), nothing, nothing[0], False, False, one,
-            mean.starts, mean.widths, out[:, r], 0, nodes,
-        )  # fmt: skip
+        _move(mean, state.reshape(-1, 1), out[:, r], nothing)
 
 
 @compiled(parallel=True)
 def _forward_team(
-    bounds: Array, graph: _Graph, layer: _Layer, x: _Features, mean: _Mean, fan_in: int, keep: bool, states: Array,
+    bounds: Array, graph: _Graph, layer: _Layer, x: _Features, copy: _Rows, mean: _Rows, keep: bool, states: Array,
     out: Array,
 ) -> None:  # fmt: skip
     for t in prange(bounds.size - 1):
-        _forward(graph, layer, x, mean, fan_in, keep, states, out, bounds[t], bounds[t + 1])
+        _forward(graph, layer, x, copy, mean, keep, states, out, bounds[t], bounds[t + 1])
 
 
 @compiled()
 def _before_activation(
-    graph: _Graph, layer: _Layer, mean: _Mean, g: Array, state: Array, gated: bool, out: Array, ones: Array, bias: Array
+    graph: _Graph,
+    layer: _Layer,
+    share: _Rows,
+    g: Array,
+    state: Array,
+    gated: bool,
+    out: Array,
+    ones: Array,
+    bias: Array,
 ) -> None:
     """Write the gradient before the activation from that of the mean, and its sum over the nodes."""
-    nodes, width = g.shape
-    columns, nothing, one = layer.bias.shape[1], graph.nothing, ones[0, 0]
+    width, columns, nothing, one = g.shape[1], layer.bias.shape[1], graph.nothing, ones[0, 0]
     for k in range(0, columns, width):
-        _product_rows(
-            mean.rowptr, mean.col, mean.value, g, nothing, nothing[0], False, False, one, mean.starts, mean.widths,
-            out[:, k : k + width], 0, nodes,
-        )  # fmt: skip
+        _move(share, g, out[:, k : k + width], nothing)
     if gated:
         zero, slope, up, below = one - one, layer.slope, out.reshape(-1), state.reshape(-1)
         for i in range(up.size):
@@ -181,13 +194,13 @@ def _before_activation(
 
 @compiled()
 def _backward(
-    graph: _Graph, layer: _Layer, x: _Features, turned: _Features, share: _Mean, fan_in: int, gated: bool,
+    graph: _Graph, layer: _Layer, x: _Features, turned: _Features, copy: _Rows, share: _Rows, gated: bool,
     states: Array, g: Array, needs_x: bool, x_grad: Array, w0_grad: Array, v_grad: Array, bias_grad: Array,
     lo: int, hi: int,
 ) -> None:  # fmt: skip
     nodes, columns, half = g.shape[0], layer.bias.shape[1], states.shape[2]
     before, rows = np.zeros((nodes, half), g.dtype), np.zeros((nodes, 2 * half), g.dtype)
-    gradients, one, ones = np.empty((fan_in, 2 * half), g.dtype), g.dtype.type(1), np.ones((1, nodes), g.dtype)
+    gradients, one, ones = np.zeros((layer.fan_in, 2 * half), g.dtype), g.dtype.type(1), np.ones((1, nodes), g.dtype)
     nothing, starts, widths = graph.nothing, graph.half_starts, graph.half_widths
     for r in range(lo, hi):
         state = states[r if gated else 0]
@@ -204,23 +217,21 @@ def _backward(
             multiply(gradients, nothing, x.dense[:, r].T, rows, PLAIN, nothing, one)
         else:
             _times(graph, turned, r, rows, gradients)
-        for i in range(fan_in):
-            at = r * layer.first + i * layer.apart
-            w0_grad[at : at + columns] = gradients[i, :columns]
-            v_grad[at : at + columns] = gradients[i, half : half + columns]
+        _move(copy, gradients[:, :columns], _of_trial(layer, w0_grad, r), nothing)
+        _move(copy, gradients[:, half : half + columns], _of_trial(layer, v_grad, r), nothing)
         if needs_x:
-            _side_by_side(layer, r, gradients)
+            _side_by_side(layer, copy, r, gradients, nothing)
             multiply(x_grad[:, r], nothing, rows, np.ascontiguousarray(gradients.T), PLAIN, nothing, one)
 
 
 @compiled(parallel=True)
 def _backward_team(
-    bounds: Array, graph: _Graph, layer: _Layer, x: _Features, turned: _Features, share: _Mean, fan_in: int,
+    bounds: Array, graph: _Graph, layer: _Layer, x: _Features, turned: _Features, copy: _Rows, share: _Rows,
     gated: bool, states: Array, g: Array, needs_x: bool, x_grad: Array, w0_grad: Array, v_grad: Array, bias_grad: Array,
 ) -> None:  # fmt: skip
     for t in prange(bounds.size - 1):
         _backward(
-            graph, layer, x, turned, share, fan_in, gated, states, g, needs_x, x_grad, w0_grad, v_grad, bias_grad,
+            graph, layer, x, turned, copy, share, gated, states, g, needs_x, x_grad, w0_grad, v_grad, bias_grad,
             bounds[t], bounds[t + 1],
         )  # fmt: skip
 
@@ -240,7 +251,8 @@ class Tensors(NamedTuple):
 
 
 def _half(t: Tensors) -> int:
-    return -(-t.settings.stacks * t.settings.width // LANES) * LANES
+    columns: int = t.settings.stacks * t.settings.width
+    return -(-columns // LANES) * LANES
 
 
 def _graph(t: Tensors, transpose: bool) -> _Graph:
@@ -261,40 +273,55 @@ def _features(t: Tensors, transpose: bool) -> _Features:
     own = value.dim() == 2
     value = t_value if transpose and not own else value
     return _Features(
-        *map(to_numpy, (t_rowptr, t_col) if transpose else (rowptr, col)),
+        to_numpy(t_rowptr if transpose else rowptr),
+        to_numpy(t_col if transpose else col),
         to_numpy(value).reshape(-1, col.shape[0]),
         to_numpy(rest[0]) if transpose and own else index,
         np.empty((0, 1, 1), to_numpy(value).dtype),
     )
 
 
+def _by_rows(weight: Tensor) -> Array:
+    """Return weights as a matrix: of a dense X those of all trials one below the other, else side by side."""
+    return to_numpy(weight).reshape(-1, weight.shape[-1])
+
+
 def _layer(t: Tensors) -> _Layer:
     s, v = t.settings, t.v[0]
-    columns = s.stacks * s.width
-    kind: Any = to_numpy(v).dtype.type
-    first, apart = (v.shape[1] * columns, columns) if v.dim() == 3 else (columns, t.trials * columns)
+    columns, fan_in, kind = s.stacks * s.width, v.shape[-2], _kind(t)
+    below, beside = (fan_in, 0) if v.dim() == 3 else (0, columns)
     bias = np.zeros((t.trials, columns), kind) if t.bias is None else to_numpy(t.bias).reshape(t.trials, columns)
     rates = torch.zeros(0, dtype=torch.float64) if t.seed is None else s.p.reshape(-1)
     return _Layer(
-        to_numpy(t.w0).reshape(-1), to_numpy(v).reshape(-1), first, apart, bias, s.act == "relu",
-        kind(s.slope if s.act == "leaky_relu" else 1.0), np.zeros(0, np.int64) if t.seed is None else to_numpy(t.seed),
-        thresholds(rates).numpy(), to_numpy((1.0 / (1.0 - rates)).to(v.dtype)),
+        _by_rows(t.w0), _by_rows(v), fan_in, below, beside,
+        bias, s.act == "relu", kind(s.slope if s.act == "leaky_relu" else 1.0),
+        np.zeros(0, np.int64) if t.seed is None else to_numpy(t.seed), thresholds(rates).numpy(),
+        to_numpy((1.0 / (1.0 - rates)).to(v.dtype)),
     )  # fmt: skip
 
 
 @lru_cache(maxsize=16)
-def _mean(nodes: int, stacks: int, width: int, half: int, dtype: Any) -> _Mean:
+def _mean(nodes: int, stacks: int, width: int, half: int, kind: Any) -> _Rows:
     """Return the mean over the stacks of states, whose rows of ``half`` numbers lie one behind the other."""
     rowptr = np.arange(nodes + 1, dtype=np.int64)
     col = rowptr[:-1, None] * half + np.arange(stacks) * width
-    return _Mean(rowptr * stacks, col.reshape(-1), np.full(col.size, 1 / stacks, dtype), *_blocks(width)[:2])
+    return _Rows(rowptr * stacks, col.reshape(-1), np.full(col.size, 1 / stacks, kind), *_blocks(width)[:2])
 
 
 @lru_cache(maxsize=16)
-def _share(nodes: int, stacks: int, width: int, dtype: Any) -> _Mean:
-    """Return what gives every stack its share of the gradient of a mean."""
-    rowptr = np.arange(nodes + 1, dtype=np.int64)
-    return _Mean(rowptr, rowptr[:-1].copy(), np.full(nodes, 1 / stacks, dtype), *_blocks(width)[:2])
+def _share(rows: int, stacks: int, width: int, kind: Any) -> _Rows:
+    """Return what gives every stack its share of the gradient of a mean; of one stack, all of it."""
+    rowptr = np.arange(rows + 1, dtype=np.int64)
+    return _Rows(rowptr, rowptr[:-1].copy(), np.full(rows, 1 / stacks, kind), *_blocks(width)[:2])
+
+
+def _copy(t: Tensors) -> _Rows:
+    """Return what moves the rows of W0 and V."""
+    return _share(t.v.shape[-2], 1, t.settings.stacks * t.settings.width, _kind(t))
+
+
+def _kind(t: Tensors) -> Any:
+    return to_numpy(t.v).dtype.type
 
 
 def _bounds(t: Tensors) -> list[int]:
@@ -308,26 +335,26 @@ def forward(t: Tensors, keep: bool) -> tuple[Tensor, Tensor]:
     nodes, width, keep = t.op[0].shape[0] - 1, t.settings.width, keep and t.settings.act != "none"
     out = t.v.new_empty(nodes, t.trials, width)
     states = t.v.new_empty(t.trials if keep else 0, nodes, _half(t))
-    mean = _mean(nodes, t.settings.stacks, width, _half(t), to_numpy(t.v).dtype)
+    mean = _mean(nodes, t.settings.stacks, width, _half(t), _kind(t))
     arguments = (
-        _graph(t, False), _layer(t), _features(t, False), mean, t.w0.shape[-2], keep, states.numpy(), out.numpy(),
+        _graph(t, False), _layer(t), _features(t, False), _copy(t), mean, keep, states.numpy(), out.numpy(),
     )  # fmt: skip
     threads.run(_forward, _forward_team, arguments, _bounds(t))
     return out.view(nodes * t.trials, width), states
 
 
 def backward(t: Tensors, g: Tensor, states: Tensor, needs_x: bool) -> tuple[Tensor | None, ...]:
-    """Return the gradients of x, W0, V and the bias from that of the mean."""
+    """Return the gradients of x, W0, W (which has none), V and the bias from that of the mean."""
     gated = t.settings.act != "none"
     states = states if gated else t.v.new_empty(1, 1, _half(t))
     x_grad = t.v.new_empty(t.x.shape if needs_x and t.x is not None else (1, 1, 1))
     w0_grad, v_grad = t.w0.new_empty(t.w0.shape), t.v.new_empty(t.v.shape)
     bias_grad = t.v.new_empty(t.trials, t.settings.stacks * t.settings.width)
-    share = _share(t.op[0].shape[0] - 1, t.settings.stacks, t.settings.width, to_numpy(t.v).dtype)
+    share = _share(t.op[0].shape[0] - 1, t.settings.stacks, t.settings.width, _kind(t))
     arguments = (
-        _graph(t, True), _layer(t), _features(t, False), _features(t, True), share, t.w0.shape[-2], gated,
+        _graph(t, True), _layer(t), _features(t, False), _features(t, True), _copy(t), share, gated,
         states.numpy(), to_numpy(g).reshape(-1, t.trials, t.settings.width), needs_x, x_grad.numpy(),
-        w0_grad.numpy().reshape(-1), v_grad.numpy().reshape(-1), bias_grad.numpy(),
+        _by_rows(w0_grad), _by_rows(v_grad[0]), bias_grad.numpy(),
     )  # fmt: skip
     threads.run(_backward, _backward_team, arguments, _bounds(t))
-    return x_grad if needs_x else None, w0_grad, v_grad, None if t.bias is None else bias_grad.view(1, -1)
+    return x_grad if needs_x else None, w0_grad, None, v_grad, None if t.bias is None else bias_grad.view(1, -1)

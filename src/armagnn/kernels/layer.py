@@ -262,8 +262,7 @@ class _Run:
             assert w0 is not None
             from armagnn.kernels import cpu_trials
 
-            x_grad, w0_grad, *others = cpu_trials.backward(self._tensors(seed, w0, v, bias), g, states[0], needs_x)
-            return x_grad, w0_grad, None, *others
+            return cpu_trials.backward(self._tensors(seed, w0, v, bias), g, states[0], needs_x)
         x_grad: Tensor | None = None
         w0_grad: Tensor | None = None
         w_grad = None if w is None else torch.zeros_like(w)

@@ -144,8 +144,9 @@ def gcs(
     work = accumulator(x.dtype)
     if skip is not None and seed is not None:
         skip = cpu_dropout.dropout(skip, seed, p, step)
-    trials = value.shape[0] if value.dim() == 2 else 1
-    if trials > 1 and rowptr.dim() == 1:
+    many = value.dim() == 2
+    trials = value.shape[0] if many else 1
+    if many and rowptr.dim() == 1:
         rowptr, col, value = nonzeros(rowptr, col, value, None)
     starts, widths, apart = _blocks(max(1, x.shape[1] // trials))
     if target is None or target.dtype != work or not apart:
@@ -157,14 +158,14 @@ def gcs(
         nothing = np.zeros((1, x.shape[1]), dtype=array.dtype)
         values = to_numpy(value, work).reshape(trials, -1)
         arguments: tuple[Any, ...] = (
-            to_numpy(rowptr), to_numpy(col), values if trials > 1 else values[0],
+            to_numpy(rowptr), to_numpy(col), values if many else values[0],
             to_numpy(x) if x.dtype == torch.bfloat16 else to_numpy(x, work),
             nothing if skip is None else to_numpy(skip, work),
             nothing[0] if bias is None else to_numpy(bias, work),
             skip is not None, act == "relu", array.dtype.type(slope if act == "leaky_relu" else 1.0),
             starts, widths, array,
         )  # fmt: skip
-        if trials == 1:
+        if not many:
             threads.run(
                 _product_rows, _product_team, arguments, threads.row_bounds(arguments[0], x.shape[1], MIN_PRODUCTS)
             )

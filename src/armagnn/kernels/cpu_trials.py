@@ -28,7 +28,7 @@ from armagnn.kernels.cpu_arrays import MIN_PRODUCTS, Array, to_numpy
 from armagnn.kernels.cpu_dropout import drop_piece
 from armagnn.kernels.cpu_nonzeros import keep_nonzeros
 from armagnn.kernels.random import DROPOUT, thresholds
-from armagnn.kernels.tile import PLAIN, multiply
+from armagnn.kernels.tile import PLAIN, matrix, multiply
 
 LANES: Final = 16
 """A half of a row, X W0 or X V of a trial, is filled up to a multiple of so many numbers, a vector of float32."""
@@ -141,8 +141,9 @@ def _forward(
 ) -> None:  # fmt: skip
     nodes, columns, half = out.shape[0], layer.bias.shape[1], states.shape[2]
     nothing = graph.nothing
-    weights, rows = np.zeros((layer.fan_in, 2 * half), out.dtype), np.empty((nodes, 2 * half), out.dtype)
-    state, bias = np.empty((nodes, half), out.dtype), np.zeros(half, out.dtype)
+    weights, rows, state = matrix(layer.fan_in, 2 * half, out), matrix(nodes, 2 * half, out), matrix(nodes, half, out)
+    bias = np.zeros(half, out.dtype)
+    weights[:] = 0
     starts, widths = graph.half_starts, graph.half_widths
     for r in range(lo, hi):
         _side_by_side(layer, copy, r, weights, nothing)
@@ -170,16 +171,9 @@ def _forward_team(
 
 @compiled()
 def _before_activation(
-    graph: _Graph,
-    layer: _Layer,
-    share: _Rows,
-    g: Array,
-    state: Array,
-    gated: bool,
-    out: Array,
-    ones: Array,
+    graph: _Graph, layer: _Layer, share: _Rows, g: Array, state: Array, gated: bool, out: Array, ones: Array,
     bias: Array,
-) -> None:
+) -> None:  # fmt: skip
     """Write the gradient before the activation from that of the mean, and its sum over the nodes."""
     width, columns, nothing, one = g.shape[1], layer.bias.shape[1], graph.nothing, ones[0, 0]
     for k in range(0, columns, width):
@@ -199,8 +193,9 @@ def _backward(
     lo: int, hi: int,
 ) -> None:  # fmt: skip
     nodes, columns, half = g.shape[0], layer.bias.shape[1], states.shape[2]
-    before, rows = np.zeros((nodes, half), g.dtype), np.zeros((nodes, 2 * half), g.dtype)
-    gradients, one, ones = np.zeros((layer.fan_in, 2 * half), g.dtype), g.dtype.type(1), np.ones((1, nodes), g.dtype)
+    before, rows, gradients = matrix(nodes, half, g), matrix(nodes, 2 * half, g), matrix(layer.fan_in, 2 * half, g)
+    before[:], rows[:], gradients[:] = 0, 0, 0  # and so remain the columns that fill up a half
+    one, ones = g.dtype.type(1), np.ones((1, nodes), g.dtype)
     nothing, starts, widths = graph.nothing, graph.half_starts, graph.half_widths
     for r in range(lo, hi):
         state = states[r if gated else 0]

@@ -243,6 +243,38 @@ class KernelChecks:
                 assert_near(plain[:, own], gcs_truth(of_trial, x[:, own], None, None, "none", 0.0))
                 assert_near(step[:, own], gcs_truth(of_trial, x[:, own], skip[:, own], bias[own], "leaky_relu", 0.2))
 
+    @dtypes
+    @pytest.mark.parametrize("trials", [1, 3])
+    @pytest.mark.parametrize("turned", [True, False])
+    def test_a_product_without_what_was_dropped(self, trials: int, turned: bool, dtype: torch.dtype) -> None:
+        a = sparse(11, 7, dtype=dtype)
+        perm = torch.randperm(a.value.numel(), generator=torch.Generator().manual_seed(1)).to(a.col.dtype)
+        values = numbers(trials, a.value.numel(), seed=5, dtype=dtype)
+        values *= numbers(trials, a.value.numel(), seed=6, dtype=dtype) > 0
+        values[0, 0], values[-1] = torch.nan, 0 if trials > 1 else values[-1]
+        x, own = numbers(7, trials * 5, seed=2, dtype=dtype), values[:, perm.long()] if turned else values
+        found = self.kernels.gcs(
+            *self.kernels.nonzeros(a.rowptr, a.col, values, perm if turned else None), x, None, None, "none", 0.0
+        )
+        for r in range(trials):
+            part, of_trial = x[:, 5 * r : 5 * r + 5], Sparse(a.rowptr, a.col, own[r], a.shape)
+            truth = gcs_truth(of_trial, part, None, None, "none", 0.0)
+            lost = truth.isnan()
+            assert torch.equal(found[:, 5 * r : 5 * r + 5].isnan().cpu(), lost.cpu())
+            assert_near(found[:, 5 * r : 5 * r + 5].nan_to_num(), truth.nan_to_num())
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    @pytest.mark.parametrize("shape", [(1, 1, 1, 1), (300, 10, 16, 14), (37, 5, 14, 16), (9, 4, 33, 3), (5, 4, 70, 70)])
+    def test_products_of_many_matrices(self, shape: tuple[int, int, int, int], dtype: torch.dtype) -> None:
+        rows, stacks, width, columns = shape
+        h, w = numbers(rows, stacks, width, dtype=dtype), numbers(stacks, columns, width, seed=1, dtype=dtype)
+        g = numbers(rows, stacks, columns, seed=2, dtype=dtype)
+        close = {"rtol": 1e-4, "atol": 1e-4} if dtype == torch.float32 else {"rtol": 1e-12, "atol": 1e-12}
+        truth = torch.einsum("mkf,kgf->mkg", h.double(), w.double()).to(dtype)
+        torch.testing.assert_close(self.kernels.stack_matmul(h, w.transpose(1, 2)), truth, **close)
+        outer = torch.einsum("mkf,mkg->kfg", h.double(), g.double()).to(dtype)
+        torch.testing.assert_close(self.kernels.outer(h, g), outer, **close)
+
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
     @pytest.mark.parametrize(("shape", "axis"), [((3, 4, 5), 0), ((4, 3, 5), 1), ((2, 5, 3), 2), ((3,), 0)])
     def test_adam_of_each_trial_is_that_of_torch(self, shape: tuple[int, ...], axis: int, dtype: torch.dtype) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 
 import pytest
@@ -160,6 +161,15 @@ def test_keys_of_a_trial_do_not_depend_on_the_batch(seeds: list[int], start: int
         assert torch.equal(together[:, r], alone[start : start + 3, 0, :count])
     words = bits(torch.tensor(seeds[:1]), KEYS, start, torch.arange(2))
     assert int(together[0, 0, 0]) == (int(words[0]) >> 1 << 31 | int(words[1]) >> 1)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+def test_keys_are_made_of_the_words_of_their_trial(count: int) -> None:
+    seeds, steps = torch.tensor([3, 2**61 + 5]), range(7, 9)
+    for r, step in itertools.product(range(2), range(2)):
+        words = bits(seeds[r : r + 1], KEYS, steps[step], torch.arange(2 * count))
+        truth = (words[::2] >> 1 << 31) | words[1::2] >> 1
+        assert torch.equal(keys(seeds, steps, count)[step, r], truth)
 
 
 def test_keys_differ() -> None:

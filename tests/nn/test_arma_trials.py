@@ -163,6 +163,40 @@ def test_the_axis_of_the_trials_may_follow_that_of_the_features(kind: str, monke
     check(Problem(kind, "tensor", axis="after the features", num_stacks=2), monkeypatch)
 
 
+@pytest.mark.parametrize("kind", ["sparse shared", "sparse own", "dense own"])
+@pytest.mark.parametrize("rate", ["none", "float", "tensor"])
+@pytest.mark.parametrize("axis", ["first", "after the features"])
+def test_one_step_trial_by_trial(kind: str, rate: str, axis: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    from armagnn.kernels import cpu_trials
+
+    monkeypatch.setattr(layer, "FEWEST", TRIALS)
+    done: list[str] = []
+    for name in ("forward", "backward"):
+        real = getattr(cpu_trials, name)
+        spy = lambda *args, name=name, real=real: done.append(name) or real(*args)  # noqa: E731
+        monkeypatch.setattr(cpu_trials, name, spy)
+    for (stacks, fout), act in itertools.product(((1, 2), (2, 7), (3, 16)), (None, "relu", "leaky_relu")):
+        for bias in (True, False):
+            check(Problem(kind, rate, fin=50, fout=fout, axis=axis, num_stacks=stacks, act=act, bias=bias), monkeypatch)
+            assert done == ["forward", "backward", "forward"]
+            done.clear()
+
+
+def test_a_second_derivative_of_trials_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layer, "FEWEST", TRIALS)
+    problem = Problem("dense own", "tensor", num_stacks=2, act="relu")
+    found = []
+    for usable in (True, False):
+        with monkeypatch.context() as patch:
+            if not usable:
+                patch.setattr(module, "usable_by_trials", lambda *_: False)
+            first = torch.autograd.grad(problem.mapped().square().sum(), problem.leaves, create_graph=True)
+            found.append(torch.autograd.grad(sum(g.square().sum() for g in first), problem.leaves))
+    for ours, truth in zip(*found, strict=True):
+        torch.testing.assert_close(ours, truth, rtol=1e-10, atol=1e-10)
+
+
 def test_weights_that_lie_as_the_product_wants_them_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     """The trials of the weights on X follow its features: what the kernel multiplies with is the parameter itself."""
     problem = Problem("sparse own", "tensor", axis="after the features", num_stacks=2)

@@ -228,3 +228,16 @@ def test_the_mlps_of_gin_are_as_wide_as_the_hidden_layer() -> None:
         for conv in (net.conv1, net.conv2)
     ]
     assert widths == [[16, 16, 16], [16, 16, 3]]
+
+
+def test_the_loss_of_each_trial_is_that_of_the_trial_alone() -> None:
+    logits, y = (
+        torch.randn(3, 5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)),
+        torch.arange(5) % 4,
+    )
+    logits.requires_grad_()
+    together = torch.func.vmap(cross_entropy, (0, None))(logits, y)
+    alone = torch.stack([cross_entropy(of_trial, y) for of_trial in logits])
+    torch.testing.assert_close(together, alone)
+    gradients = [torch.autograd.grad(losses.sum(), logits)[0] for losses in (together, alone)]
+    torch.testing.assert_close(*gradients)

@@ -154,6 +154,15 @@ def test_a_trial_of_a_batch_is_the_trial_alone_and_a_plain_loop(name: str, spars
         assert_close(together[setting.seed], plain_loop(name, setting, DATA[sparse]))
 
 
+@pytest.mark.parametrize("name", ["arma-1", "arma-2"])
+def test_more_trials_which_a_layer_may_take_one_by_one(name: str) -> None:
+    settings = [*SETTINGS, *(Setting(seed, lr=0.01, l2=5e-4, rates=(0.75, 0.75, 0.75)) for seed in (1, 2))]
+    together = run(name, settings)
+    for setting in settings:
+        assert_close(together[setting.seed], run(name, [setting])[setting.seed])
+        assert_close(together[setting.seed], plain_loop(name, setting, DATA[True]))
+
+
 @pytest.mark.parametrize("name", PEERS)
 def test_layers_of_pyg_train_through_the_same_interface(name: str) -> None:
     together = run(name, SETTINGS)

@@ -15,7 +15,16 @@ import torch
 from numba import prange
 from torch import Tensor
 
-from armagnn.kernels import cpu_adam, cpu_attention, cpu_dropout, cpu_maxima, reference, threads
+from armagnn.kernels import (
+    cpu_adam,
+    cpu_attention,
+    cpu_dropout,
+    cpu_maxima,
+    cpu_nonzeros,
+    cpu_products,
+    reference,
+    threads,
+)
 from armagnn.kernels.compiled import compiled
 from armagnn.kernels.cpu_arrays import MIN_PRODUCTS, Array, accumulator, to_numpy
 from armagnn.kernels.gather import blocks, gather
@@ -67,10 +76,10 @@ def _trial_products(
     rowptr: Array, col: Array, values: Array, x: Array, skip: Array, bias: Array, has_skip: bool, relu: bool,
     slope: Any, starts: Array, widths: Array, out: Array, columns: int, lo: int, hi: int,
 ) -> None:  # fmt: skip
-    for r in range(lo, hi):  # the same product with the trial's values on the trial's columns
+    for r in range(lo, hi):  # the same product with the trial's matrix on the trial's columns
         own = starts + r * columns
         _product_rows(
-            rowptr, col, values[r], x, skip, bias, has_skip, relu, slope, own, widths, out, 0, rowptr.size - 1
+            rowptr[r], col[r], values[r], x, skip, bias, has_skip, relu, slope, own, widths, out, 0, out.shape[0]
         )
 
 
@@ -105,20 +114,6 @@ def _sddmm_team(bounds: Array, rowptr: Array, col: Array, a: Array, b: Array, ou
 
 
 @compiled()
-def _reorder_rows(value: Array, perm: Array, out: Array, lo: int, hi: int) -> None:
-    for r in range(lo, hi):
-        source, target = value[r], out[r]
-        for j in range(perm.size):
-            target[j] = source[perm[j]]
-
-
-@compiled(parallel=True)
-def _reorder_team(bounds: Array, value: Array, perm: Array, out: Array) -> None:
-    for t in prange(bounds.size - 1):
-        _reorder_rows(value, perm, out, bounds[t], bounds[t + 1])
-
-
-@compiled()
 def _counting_sort(key: Array, order: Array, buckets: int, pointer: Array, perm: Array) -> None:
     # Stable: entries with one key keep the order in which `order` names them.
     pointer[:] = 0
@@ -149,33 +144,35 @@ def gcs(
     work = accumulator(x.dtype)
     if skip is not None and seed is not None:
         skip = cpu_dropout.dropout(skip, seed, p, step)
-    trials = value.shape[0] if value.dim() == 2 else 1
+    many = value.dim() == 2
+    trials = value.shape[0] if many else 1
+    if many and rowptr.dim() == 1:
+        rowptr, col, value = nonzeros(rowptr, col, value, None)
     starts, widths, apart = _blocks(max(1, x.shape[1] // trials))
     if target is None or target.dtype != work or not apart:
         # a block that overlaps the one before it would read what that has written over the skip connection
-        target = torch.empty(rowptr.numel() - 1, x.shape[1], dtype=work)
+        target = torch.empty(rowptr.shape[-1] - 1, x.shape[1], dtype=work)
     out = target
     if out.numel():
         array = out.numpy()
         nothing = np.zeros((1, x.shape[1]), dtype=array.dtype)
         values = to_numpy(value, work).reshape(trials, -1)
         arguments: tuple[Any, ...] = (
-            to_numpy(rowptr), to_numpy(col), values[0],
+            to_numpy(rowptr), to_numpy(col), values if many else values[0],
             to_numpy(x) if x.dtype == torch.bfloat16 else to_numpy(x, work),
             nothing if skip is None else to_numpy(skip, work),
             nothing[0] if bias is None else to_numpy(bias, work),
             skip is not None, act == "relu", array.dtype.type(slope if act == "leaky_relu" else 1.0),
             starts, widths, array,
         )  # fmt: skip
-        if trials == 1:
+        if not many:
             threads.run(
                 _product_rows, _product_team, arguments, threads.row_bounds(arguments[0], x.shape[1], MIN_PRODUCTS)
             )
         else:
             chunks = min(trials, threads.num_chunks(value.numel() * (x.shape[1] // trials), MIN_PRODUCTS))
             shares = [trials * k // chunks for k in range(chunks + 1)]
-            arguments = (*arguments[:2], values, *arguments[3:], x.shape[1] // trials)
-            threads.run(_trial_products, _trial_products_team, arguments, shares)
+            threads.run(_trial_products, _trial_products_team, (*arguments, x.shape[1] // trials), shares)
     out = out if act in _FUSED else reference.activate(out, act, slope)
     return out if x.dtype == work else out.to(x.dtype)
 
@@ -190,28 +187,16 @@ def sddmm(rowptr: Tensor, col: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return out.to(a.dtype)
 
 
-def reorder(value: Tensor, perm: Tensor) -> Tensor:
-    """Return ``value[..., perm]``: whole rows at a time, which torch takes column by column."""
-    if value.dim() != 2 or value.dtype == torch.bfloat16:
-        return reference.reorder(value, perm)
-    out = torch.empty(value.shape[0], perm.shape[0], dtype=value.dtype)
-    chunks = min(value.shape[0], threads.num_chunks(out.numel(), MIN_PRODUCTS // 8))
-    bounds = [value.shape[0] * k // max(1, chunks) for k in range(chunks + 1)]
-    if out.numel():
-        threads.run(_reorder_rows, _reorder_team, (to_numpy(value), to_numpy(perm), out.numpy()), bounds)
-    return out
-
-
 IN_PLACE = True
 MEAN = False
 SIGNALS = True
-affine, outer = reference.affine, reference.outer
+affine, nonzeros = reference.affine, cpu_nonzeros.nonzeros
 dropout, dropout_trials, adam = cpu_dropout.dropout, cpu_dropout.dropout_trials, cpu_adam.adam
 row_max, row_max_back = cpu_maxima.row_max, cpu_maxima.row_max_back
 attend, attend_back = cpu_attention.attend, cpu_attention.attend_back
 early_step, late_step = reference.early_step, reference.late_step
 finish = reference.finish
-stack_matmul = reference.stack_matmul
+stack_matmul, outer = cpu_products.stack_matmul, cpu_products.outer
 
 
 def stack_mean(h: Tensor) -> Tensor:

@@ -65,21 +65,21 @@ def _dropout_team(
 
 @intrinsic(prefer_literal=True)
 def _keep(
-    typingctx: Any, out: Any, at: Any, x: Any, words: Any, word: Any, limit: Any, scale: Any, lanes: Any
+    typingctx: Any, out: Any, to: Any, x: Any, at: Any, words: Any, word: Any, limit: Any, scale: Any, lanes: Any
 ) -> Any:  # fmt: skip
-    """Emit ``out[at + k] = x[at + k] * scale if words[word + k] >= limit else 0`` for k below a literal, as vectors.
+    """Emit ``out[to + k] = x[at + k] * scale if words[word + k] >= limit else 0`` for k below a literal, as vectors.
 
     The compiler's own vector code for so short a loop spends more on getting ready than the loop takes.
     """
     if not isinstance(lanes, types.IntegerLiteral):
         return None
-    return types.void(out, at, x, words, word, limit, scale, lanes), _emit_keep
+    return types.void(out, to, x, at, words, word, limit, scale, lanes), _emit_keep
 
 
 def _emit_keep(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
     kinds, width = signature.args, signature.args[-1].literal_value
-    out, x, words = (context.make_array(kinds[k])(context, builder, args[k]) for k in (0, 2, 3))
-    at, word, limit, scale = args[1], args[4], args[5], args[6]
+    out, x, words = (context.make_array(kinds[k])(context, builder, args[k]) for k in (0, 2, 4))
+    to, at, word, limit, scale = args[1], args[3], args[5], args[6], args[7]
     i32, size = ir.IntType(32), context.get_abi_sizeof(scale.type)
 
     def place(array: Any, start: Any, element: Any) -> Any:
@@ -93,8 +93,41 @@ def _emit_keep(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -
     scaled = builder.fmul(builder.load(place(x, at, scale.type), align=size), splat(scale))
     kept = builder.icmp_unsigned(">=", builder.load(place(words, word, i32), align=4), splat(limit))
     result = builder.select(kept, scaled, ir.Constant(scaled.type, [0.0] * width))
-    builder.store(result, place(out, at, scale.type), align=size)
+    builder.store(result, place(out, to, scale.type), align=size)
     return context.get_dummy_value()
+
+
+@compiled()
+def drop_piece(
+    x: Array, x_place: tuple[int, int], out: Array, out_place: tuple[int, int], rows: int, columns: int,
+    piece: int, seed: Any, limit: Any, scale: Any, step: int, purpose: int, words: Array,
+) -> None:  # fmt: skip
+    """Drop 1024 entries of a matrix with so many rows and columns, as many as there are.
+
+    Entry (m, c) has index m * columns + c, and lies at place[0] + m * place[1] + c of the numbers of x and of out,
+    which may be the same.
+    """
+    first, left = 1024 * piece, min(1024, rows * columns - 1024 * piece)
+    key0, key1 = np.int64(seed) & MASK, (np.int64(seed) >> 32) & MASK
+    philox(256 * piece, (left + 3) // 4, key0, key1, step, purpose, words)
+    m, c, done = first // columns, first % columns, 0
+    while done < left:  # whole rows, or what is left of one
+        end = done + min(columns - c, left - done)
+        at = x_place[0] + m * x_place[1] + c
+        to = out_place[0] + m * out_place[1] + c
+        m, c = m + 1, 0
+        while done + 16 <= end:
+            _keep(out, to, x, at, words, done, limit, scale, 16)
+            at, to, done = at + 16, to + 16, done + 16
+        if done + 8 <= end:
+            _keep(out, to, x, at, words, done, limit, scale, 8)
+            at, to, done = at + 8, to + 8, done + 8
+        if done + 4 <= end:
+            _keep(out, to, x, at, words, done, limit, scale, 4)
+            at, to, done = at + 4, to + 4, done + 4
+        while done < end:
+            _keep(out, to, x, at, words, done, limit, scale, 1)
+            at, to, done = at + 1, to + 1, done + 1
 
 
 @compiled()
@@ -102,34 +135,16 @@ def _trial_dropout(
     x: Array, out: Array, columns: int, seed: Array, limit: Array, scale: Array, step: int, purpose: int,
     lo: int, hi: int,
 ) -> None:  # fmt: skip
-    # Trial r of (M, R, C): entry (m, c) has index m * C + c, as if the trial were alone. Pieces of 1024 entries of all
-    # trials, one trial after the other: what lies side by side in memory is read at about the same time.
-    trials = seed.size
-    size = x.size // trials
-    words = np.empty(1024, np.uint32)
+    # Trial r of (M, R, C) as if it were alone. Pieces of 1024 entries of all trials, one trial after the other: what
+    # lies side by side in memory is read at about the same time.
+    words, across = np.empty(1024, np.uint32), seed.size * columns
     for piece in range(lo, hi):
-        first, left = 1024 * piece, min(1024, size - 1024 * piece)
-        for r in range(trials):
-            key0, key1 = np.int64(seed[r]) & MASK, (np.int64(seed[r]) >> 32) & MASK
-            least, factor = np.uint32(limit[r]), scale[r]
-            philox(256 * piece, (left + 3) // 4, key0, key1, step, purpose, words)
-            m, c, done = first // columns, first % columns, 0
-            while done < left:  # whole rows, or what is left of one
-                end = done + min(columns - c, left - done)
-                at = (m * trials + r) * columns + c
-                m, c = m + 1, 0
-                while done + 16 <= end:
-                    _keep(out, at, x, words, done, least, factor, 16)
-                    at, done = at + 16, done + 16
-                if done + 8 <= end:
-                    _keep(out, at, x, words, done, least, factor, 8)
-                    at, done = at + 8, done + 8
-                if done + 4 <= end:
-                    _keep(out, at, x, words, done, least, factor, 4)
-                    at, done = at + 4, done + 4
-                while done < end:
-                    _keep(out, at, x, words, done, least, factor, 1)
-                    at, done = at + 1, done + 1
+        for r in range(seed.size):
+            place = (r * columns, across)
+            drop_piece(
+                x, place, out, place, x.size // across, columns, piece, seed[r], np.uint32(limit[r]), scale[r], step,
+                purpose, words,
+            )  # fmt: skip
 
 
 @compiled(parallel=True)

@@ -32,7 +32,7 @@ from armagnn.kernels.cpu import _blocks, _product_rows
 from armagnn.kernels.cpu_arrays import Array, to_numpy
 from armagnn.kernels.cpu_dropout import philox
 from armagnn.kernels.random import DROPOUT, MASK, threshold
-from armagnn.kernels.tile import ACTIVATED, GATED, PLAIN, VECTOR, multiply
+from armagnn.kernels.tile import ACTIVATED, GATED, PLAIN, matrix, multiply
 
 ROWS = 128
 """Nodes whose neighbours are gathered before they are multiplied: few enough to stay near, and many enough for ∇W."""
@@ -83,19 +83,11 @@ class _Room(NamedTuple):
 
 
 @compiled()
-def _matrix(rows: int, columns: int, like: Array) -> Array:
-    # It begins where a vector of the processor does: others are loaded in two halves, at half the speed.
-    raw = np.empty(rows * columns + VECTOR // like.itemsize, like.dtype)
-    first = (-raw.ctypes.data % VECTOR) // like.itemsize
-    return raw[first : first + rows * columns].reshape((rows, columns))
-
-
-@compiled()
 def _room(x: Array, width: int, states: int) -> _Room:
     _, nodes, fan_in = x.shape
     return _Room(
-        _matrix(nodes, fan_in, x), _matrix(nodes, width, x), _matrix(ROWS, width, x), _matrix(ROWS, width, x),
-        np.empty(width + 8, np.uint32), _matrix(states * nodes, width, x),
+        matrix(nodes, fan_in, x), matrix(nodes, width, x), matrix(ROWS, width, x), matrix(ROWS, width, x),
+        np.empty(width + 8, np.uint32), matrix(states * nodes, width, x),
     )  # fmt: skip
 
 
@@ -220,7 +212,7 @@ def _backward(
     batch, nodes, fan_in = x.shape
     groups, versions, stacks, width = bias_grad.shape
     slope, zero, ones = layer.slope, layer.slope - layer.slope, np.ones((1, nodes), x.dtype)
-    pre, above, lifted = _matrix(nodes, width, x), _matrix(nodes, width, x), _matrix(nodes, fan_in, x)
+    pre, above, lifted = matrix(nodes, width, x), matrix(nodes, width, x), matrix(nodes, fan_in, x)
     room = _room(x, width, layer.steps)
     skip = room.skip  # X V while the states are computed, its gradient after that
     for group in range(lo, hi):

@@ -91,9 +91,10 @@ def _emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any
         return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(i32, width), [0] * width))
 
     def place(name: str, row: Any) -> Any:
-        """Return the address of column c in a row."""
-        stride = builder.extract_value(array[name].shape, 1)
-        return builder.gep(array[name].data, [builder.add(builder.mul(index(row), stride), index(arg["c"]))])
+        """Return the address of column c in a row, which may be part of a longer one."""
+        down = builder.extract_value(array[name].strides, 0)
+        start = cgutils.pointer_add(builder, array[name].data, builder.mul(index(row), down))
+        return builder.gep(start, [index(arg["c"])])
 
     def load(pointer: Any) -> Any:
         return builder.load(builder.bitcast(pointer, vector.as_pointer()), align=size)

@@ -25,7 +25,7 @@ from armagnn.kernels.random import DROPOUT, threshold
 
 sort_coo, transpose = reference.sort_coo, reference.transpose  # integer sorts: torch's are as good as any
 affine, finish, stack_matmul = reference.affine, reference.finish, reference.stack_matmul
-stack_mean, reorder = reference.stack_mean, reference.reorder
+stack_mean, nonzeros = reference.stack_mean, reference.nonzeros
 early_step, late_step, outer = gpu_dense.early_step, gpu_dense.late_step, gpu_dense.outer
 MOST_CHANNELS, adam, take_padded = gpu_dense.MOST_CHANNELS, gpu_adam.adam, gpu_slicing.take_padded
 row_max, row_max_back = gpu_maxima.row_max, gpu_maxima.row_max_back

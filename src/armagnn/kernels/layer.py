@@ -25,6 +25,9 @@ from armagnn.kernels.ops_gradients import gradient_of_activation
 CHUNK = 1 << 14
 """The fewest rows that are multiplied at a time where the product replaces its input; an eighth of many rows."""
 
+FEWEST = 4
+"""Trials below which they are too few to share out. Not the number of threads, on which no bit shall depend."""
+
 Matrix = tuple[Any, ...]
 
 
@@ -55,6 +58,8 @@ class _Run:
     ) -> None:
         self.settings, self.op, self.sparse, self.x = settings, op, sparse, x
         self.kernels = backend(like.device)
+        self.dtype = like.dtype
+        self._ready: dict[bool, Matrix] = {}
         self.trials, self.layers = trials, max(trials, 1)
         self.nodes = op[0].shape[0] - 1
         self.rows = self.nodes if x is None or trials else x.shape[0]
@@ -70,8 +75,7 @@ class _Run:
     def product(self, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Return X W + bias, shape (N * batch, R * K * F_out)."""
         if self.x is None:
-            rowptr, col, value, *_ = self.sparse  # type: ignore[misc]
-            return self.kernels.gcs(rowptr, col, value, weight, None, bias, "none", 0.0)  # type: ignore[no-any-return]
+            return self.kernels.gcs(*self._features(False), weight, None, bias, "none", 0.0)  # type: ignore[no-any-return]
         if self.x.dim() == 3:
             out = self.times(self.x, weight)
             return out if bias is None else out.add_(bias)
@@ -81,19 +85,21 @@ class _Run:
         """Return X^T g, or that of another matrix, which has the shape of a dense X."""
         x = self.x if x is None else x
         if x is None:
-            rowptr, col, value = self._transposed()
-            return self.kernels.gcs(rowptr, col, value, g, None, None, "none", 0.0)  # type: ignore[no-any-return]
+            return self.kernels.gcs(*self._features(True), g, None, None, "none", 0.0)  # type: ignore[no-any-return]
         if x.dim() == 3:
             return self.kernels.outer(x, g.view(self.nodes, self.trials, -1))  # type: ignore[no-any-return]
         return x.t() @ g
 
-    def _transposed(self) -> Matrix:
-        """Return X^T; values that differ from trial to trial are brought into its order only when they are needed."""
-        rowptr, col, value, t_rowptr, t_col, t_value, *rest = self.sparse  # type: ignore[misc]
-        if t_value is None:
-            t_value = self.kernels.reorder(value, rest[0])
-            self.sparse = rowptr, col, value, t_rowptr, t_col, t_value, *rest
-        return t_rowptr, t_col, t_value
+    def _features(self, transpose: bool) -> Matrix:
+        """Return a sparse X or X^T; one whose values differ from trial to trial is made ready once, when needed."""
+        matrix = self._ready.get(transpose)
+        if matrix is None:
+            rowptr, col, value, t_rowptr, t_col, t_value, *rest = self.sparse  # type: ignore[misc]
+            matrix = (t_rowptr, t_col, t_value) if transpose else (rowptr, col, value)
+            if value.dim() == 2:
+                matrix = self.kernels.nonzeros(*matrix[:2], value, rest[0] if transpose else None)
+            self._ready[transpose] = matrix
+        return matrix
 
     def propagate(self, h: Tensor, transpose: bool = False) -> Tensor:
         """Return L h or L^T h for h of shape (N * batch, F), or (N, R, F)."""
@@ -176,6 +182,12 @@ class _Run:
     ) -> tuple[Tensor, Tensor | None, list[Tensor]]:
         """Return the mean of the stacks, and if ``keep`` L X (if X was propagated first) and the states."""
         s = self.settings
+        if self._by_trial():
+            assert w0 is not None
+            from armagnn.kernels import cpu_trials  # numba takes half a second
+
+            out, kept = cpu_trials.forward(self._tensors(seed, w0, v, bias), keep)
+            return out, None, [kept]
         propagated: Tensor | None = None
         skip: Tensor | None = None
         ahead: Tensor | None = None  # the state times the next W, where a kernel has made it in passing
@@ -211,6 +223,27 @@ class _Run:
         """Return the state times the W of step t."""
         return self.kernels.stack_matmul(self.stacked(state), w[min(t, w.shape[0]) - 1])  # type: ignore[no-any-return]
 
+    def _by_trial(self) -> bool:
+        """Return whether the trials go one by one through a layer of one step: see `cpu_trials`."""
+        s, x = self.settings, self.x
+        features = self.sparse[2] if x is None else x  # type: ignore[index]
+        return bool(
+            self.kernels.SIGNALS
+            and self.trials >= FEWEST
+            and s.steps == 1
+            and s.init == "linear"
+            and not s.early
+            and s.act in ("none", "relu", "leaky_relu")
+            and (x is None or x.dim() == 3)
+            and features.dtype == self.op[2].dtype == self.dtype
+            and self.dtype in (torch.float32, torch.float64)
+        )
+
+    def _tensors(self, seed: Tensor | None, w0: Tensor, v: Tensor, bias: Tensor | None) -> Any:
+        from armagnn.kernels.cpu_trials import Tensors
+
+        return Tensors(self.settings, self.trials, self.op, self.sparse, self.x, seed, w0, v, bias)
+
     def _means(self) -> bool:
         """Return whether the last step should take the mean: it then gathers all stacks of a row, not block by block.
 
@@ -225,6 +258,11 @@ class _Run:
     ) -> tuple[Tensor | None, ...]:  # fmt: skip
         """Return the gradients of x, w0, w, v and bias."""
         s, shared = self.settings, v.shape[0] == 1
+        if self._by_trial():
+            assert w0 is not None
+            from armagnn.kernels import cpu_trials
+
+            return cpu_trials.backward(self._tensors(seed, w0, v, bias), g, states[0], needs_x)
         x_grad: Tensor | None = None
         w0_grad: Tensor | None = None
         w_grad = None if w is None else torch.zeros_like(w)

@@ -44,8 +44,10 @@ def keys(seed: Tensor, epochs: range, count: int) -> Tensor:
         True
     """
     step = torch.arange(epochs.start, epochs.stop, device=seed.device).view(-1, 1, 1)
-    index = torch.arange(2 * count, device=seed.device)
-    words = bits(seed.view(-1, 1), KEYS, step, index.expand(len(epochs), seed.numel(), -1))
+    block = torch.arange(-(-count // 2), device=seed.device)  # each once: it has two seeds, of two words
+    seed = seed.view(-1, 1)
+    counter = (block, torch.zeros_like(block), step, torch.full_like(step, KEYS))
+    words = torch.stack(philox(counter, (seed & MASK, (seed >> 32) & MASK)), dim=-1).flatten(-2)[..., : 2 * count]
     return (words[..., ::2] >> 1 << 31) | words[..., 1::2] >> 1
 
 

@@ -131,9 +131,9 @@ def affine(a: Tensor, weight: Tensor, skip: Tensor | None, bias: Tensor | None, 
     return activate(a @ weight if bias is None else torch.addmm(bias, a, weight), act, slope)
 
 
-def reorder(value: Tensor, perm: Tensor) -> Tensor:
-    """Return ``value[..., perm]``."""
-    return value.index_select(-1, perm)
+def nonzeros(rowptr: Tensor, col: Tensor, value: Tensor, perm: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the matrix with the values ``value[:, perm]``, of any form that `gcs` takes: here, with all of them."""
+    return rowptr, col, value if perm is None else value.index_select(-1, perm)
 
 
 def early_step(*_: object) -> None:

@@ -1,0 +1,92 @@
+r"""Products of many small matrices on the processor, :math:`H_k W_k` and :math:`X_k^\top G_k`, all k in one call.
+
+The k lie side by side in every row, as the layers of many trials have them. torch's batched product copies such
+matrices, and starts over for every one; here they are multiplied where they are, by the tiles of `tile`. Each number is
+summed by one thread in a fixed order: the same bits for every thread count.
+
+numba's cache on disk knows this file by its date: touch it after a change to tile.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numba import prange
+from torch import Tensor
+
+from armagnn.kernels import reference, threads
+from armagnn.kernels.compiled import compiled
+from armagnn.kernels.cpu_arrays import MIN_PRODUCTS, Array, to_numpy
+from armagnn.kernels.tile import PLAIN, multiply
+
+LARGEST: Final = 1 << 12
+"""Numbers of a W, or of a sum X^T G, above which a BLAS is as fast."""
+
+FEWEST: Final = 4
+"""Matrices below which it is, too."""
+
+ROWS: Final = 256
+"""Rows that are multiplied by all W before the next ones: what lies side by side is read at about the same time."""
+
+
+@compiled()
+def _stack_rows(h: Array, w: Array, nothing: Array, out: Array, lo: int, hi: int) -> None:
+    for first in range(lo, hi, ROWS):
+        last = min(first + ROWS, hi)
+        for k in range(w.shape[0]):
+            multiply(out[first:last, k], nothing, h[first:last, k], w[k], PLAIN, nothing, nothing[0, 0])
+
+
+@compiled(parallel=True)
+def _stack_team(bounds: Array, h: Array, w: Array, nothing: Array, out: Array) -> None:
+    for t in prange(bounds.size - 1):
+        _stack_rows(h, w, nothing, out, bounds[t], bounds[t + 1])
+
+
+@compiled()
+def _outer_stacks(x: Array, g: Array, nothing: Array, out: Array, lo: int, hi: int) -> None:
+    for k in range(lo, hi):
+        multiply(out[k], nothing, x[:, k].T, g[:, k], PLAIN, nothing, nothing[0, 0])
+
+
+@compiled(parallel=True)
+def _outer_team(bounds: Array, x: Array, g: Array, nothing: Array, out: Array) -> None:
+    for t in prange(bounds.size - 1):
+        _outer_stacks(x, g, nothing, out, bounds[t], bounds[t + 1])
+
+
+def _fits(a: Tensor, b: Tensor, size: int) -> bool:
+    """Return whether the tiles should multiply these, (M, K, F) with others: by W, or to sums, of so many numbers."""
+    kind = a.dtype == b.dtype and a.dtype in (torch.float32, torch.float64)
+    return kind and size <= LARGEST and a.shape[1] >= FEWEST
+
+
+def _run(rows: Any, team: Any, arrays: tuple[Array, ...], parts: int, products: int) -> None:
+    chunks = max(1, min(parts, threads.num_chunks(products, MIN_PRODUCTS)))
+    threads.run(rows, team, arrays, [parts * k // chunks for k in range(chunks + 1)])
+
+
+def stack_matmul(h: Tensor, w: Tensor) -> Tensor:
+    """Return ``h[:, k] @ w[k]`` for every k, shape (M, K, G), of h (M, K, F) and w (K, F, G)."""
+    if not _fits(h, w, w.shape[1] * w.shape[2]):
+        return reference.stack_matmul(h, w)
+    out = h.new_empty(h.shape[0], h.shape[1], w.shape[2])
+    if out.numel():
+        target = out.numpy()
+        arrays = (to_numpy(h), to_numpy(w), np.zeros((1, w.shape[2]), target.dtype), target)
+        _run(_stack_rows, _stack_team, arrays, h.shape[0], h.numel() * w.shape[2])
+    return out
+
+
+def outer(x: Tensor, g: Tensor) -> Tensor:
+    """Return ``x[:, k]^T g[:, k]`` for every k, shape (K, F, G), of x (M, K, F) and g (M, K, G)."""
+    if not _fits(x, g, x.shape[2] * g.shape[2]):
+        return reference.outer(x, g)
+    out = x.new_empty(x.shape[1], x.shape[2], g.shape[2])
+    if out.numel():
+        target = out.numpy()
+        arrays = (to_numpy(x), to_numpy(g), np.zeros((1, g.shape[2]), target.dtype), target)
+        _run(_outer_stacks, _outer_team, arrays, x.shape[1], x.numel() * g.shape[2])
+    return out

@@ -1,0 +1,355 @@
+"""An ARMA layer of one step for many trials, trial by trial, in numba.
+
+    S  =  σ( L (X W0) + dropout(X V) + bias ),        P  =  σ'(S) * G,        [∇W0 | ∇V]  =  X^T [L^T P | dropout(P)]
+
+What one trial needs on the way stays in the cache of a core, where that of all trials does not, and threads share the
+trials out once in a layer, not at every product. W0 and V stand side by side: one product with X serves both, and so
+does one with X^T in the backward pass. A sparse X that dropout has thinned out is multiplied without its zeros.
+
+Each trial is computed by one thread in a fixed order: the same bits for every thread count.
+
+numba's cache on disk knows this file by its date: touch it after a change to what it calls.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import torch
+from numba import prange
+from torch import Tensor
+
+from armagnn.kernels import threads
+from armagnn.kernels.compiled import compiled
+from armagnn.kernels.cpu import _blocks, _product_rows
+from armagnn.kernels.cpu_arrays import MIN_PRODUCTS, Array, to_numpy
+from armagnn.kernels.cpu_dropout import drop_piece
+from armagnn.kernels.cpu_nonzeros import keep_nonzeros
+from armagnn.kernels.random import DROPOUT, thresholds
+from armagnn.kernels.tile import PLAIN, matrix, multiply
+
+LANES: Final = 16
+"""A half of a row, X W0 or X V of a trial, is filled up to a multiple of so many numbers, a vector of float32."""
+
+
+class _Features(NamedTuple):
+    """X of every trial: sparse, with values (R or 1, nonzeros), those of X^T in the order of X; or dense (N, R, F)."""
+
+    rowptr: Array
+    col: Array
+    value: Array
+    perm: Array
+    dense: Array
+
+
+class _Graph(NamedTuple):
+    """The operator or its transpose, and the blocks of columns that a half of a row and a whole one are cut into."""
+
+    rowptr: Array
+    col: Array
+    value: Array
+    half_starts: Array
+    half_widths: Array
+    whole_starts: Array
+    whole_widths: Array
+    nothing: Array
+
+
+class _Rows(NamedTuple):
+    """A sparse matrix that moves and adds up short rows, such as those of a mean over stacks, and their blocks."""
+
+    rowptr: Array
+    col: Array
+    value: Array
+    starts: Array
+    widths: Array
+
+
+class _Layer(NamedTuple):
+    """W0 and V, of trial r at r times ``first`` in their rows and columns; the bias (R, C), and what else is done."""
+
+    w0: Array
+    v: Array
+    fan_in: int
+    first_row: int
+    first_column: int
+    bias: Array
+    relu: bool
+    slope: Any
+    seed: Array
+    limit: Array
+    scale: Array
+
+
+@compiled()
+def _move(rows: _Rows, x: Array, out: Array, nothing: Array) -> None:
+    """Write the product with x: vector code for rows that are too short for the compiler's."""
+    _product_rows(
+        rows.rowptr, rows.col, rows.value, x, nothing, nothing[0], False, False, x.dtype.type(1), rows.starts,
+        rows.widths, out, 0, out.shape[0],
+    )  # fmt: skip
+
+
+@compiled()
+def _of_trial(layer: _Layer, weight: Array, r: int) -> Array:
+    """Return W0 or V, or a gradient of them, of a trial."""
+    row, column = r * layer.first_row, r * layer.first_column
+    return weight[row : row + layer.fan_in, column : column + layer.bias.shape[1]]
+
+
+@compiled()
+def _side_by_side(layer: _Layer, copy: _Rows, r: int, out: Array, nothing: Array) -> None:
+    """Write [W0 | V] of a trial, between columns that are zero already."""
+    half, columns = out.shape[1] // 2, layer.bias.shape[1]
+    _move(copy, _of_trial(layer, layer.w0, r), out[:, :columns], nothing)
+    _move(copy, _of_trial(layer, layer.v, r), out[:, half : half + columns], nothing)
+
+
+@compiled()
+def _times(graph: _Graph, x: _Features, r: int, b: Array, out: Array) -> None:
+    """Write X b, of b with as many columns as a whole row."""
+    one = b.dtype.type(1)
+    nothing, starts, widths = graph.nothing, graph.whole_starts, graph.whole_widths
+    if x.dense.size:
+        multiply(out, nothing, x.dense[:, r], b, PLAIN, nothing, one)
+        return
+    rowptr, col, value = x.rowptr, x.col, x.value[min(r, x.value.shape[0] - 1)]
+    if x.value.shape[0] > 1 or x.perm.size:
+        rowptr, col, value = np.empty_like(rowptr), np.empty(col.size + 1, col.dtype), np.empty(col.size + 1, b.dtype)
+        keep_nonzeros(x.rowptr, x.col, x.value[r], x.perm, rowptr, col, value)
+    _product_rows(
+        rowptr, col, value, b, nothing, nothing[0], False, False, one, starts, widths, out, 0, out.shape[0]
+    )  # fmt: skip
+
+
+@compiled()
+def _drop(layer: _Layer, r: int, x: Array, x_place: tuple[int, int], out: Array, out_place: tuple[int, int]) -> None:
+    words, rows, columns = np.empty(1024, np.uint32), out.shape[0], layer.bias.shape[1]
+    for piece in range((rows * columns + 1023) // 1024):
+        drop_piece(
+            x.reshape(-1), x_place, out.reshape(-1), out_place, rows, columns, piece, layer.seed[r],
+            np.uint32(layer.limit[r]), layer.scale[r], 0, DROPOUT, words,
+        )  # fmt: skip
+
+
+@compiled()
+def _forward(
+    graph: _Graph, layer: _Layer, x: _Features, copy: _Rows, mean: _Rows, keep: bool, states: Array, out: Array,
+    lo: int, hi: int,
+) -> None:  # fmt: skip
+    nodes, columns, half = out.shape[0], layer.bias.shape[1], states.shape[2]
+    nothing = graph.nothing
+    weights, rows, state = matrix(layer.fan_in, 2 * half, out), matrix(nodes, 2 * half, out), matrix(nodes, half, out)
+    bias = np.zeros(half, out.dtype)
+    weights[:] = 0
+    starts, widths = graph.half_starts, graph.half_widths
+    for r in range(lo, hi):
+        _side_by_side(layer, copy, r, weights, nothing)
+        _times(graph, x, r, weights, rows)
+        if layer.seed.size:
+            _drop(layer, r, rows, (half, 2 * half), rows, (half, 2 * half))
+        bias[:columns] = layer.bias[r]
+        if keep:
+            state = states[r]
+        _product_rows(
+            graph.rowptr, graph.col, graph.value, rows[:, :half], rows[:, half:], bias, True, layer.relu, layer.slope,
+            starts, widths, state, 0, nodes,
+        )  # fmt: skip
+        _move(mean, state.reshape(-1, 1), out[:, r], nothing)
+
+
+@compiled(parallel=True)
+def _forward_team(
+    bounds: Array, graph: _Graph, layer: _Layer, x: _Features, copy: _Rows, mean: _Rows, keep: bool, states: Array,
+    out: Array,
+) -> None:  # fmt: skip
+    for t in prange(bounds.size - 1):
+        _forward(graph, layer, x, copy, mean, keep, states, out, bounds[t], bounds[t + 1])
+
+
+@compiled()
+def _before_activation(
+    graph: _Graph, layer: _Layer, share: _Rows, g: Array, state: Array, gated: bool, out: Array, ones: Array,
+    bias: Array,
+) -> None:  # fmt: skip
+    """Write the gradient before the activation from that of the mean, and its sum over the nodes."""
+    width, columns, nothing, one = g.shape[1], layer.bias.shape[1], graph.nothing, ones[0, 0]
+    for k in range(0, columns, width):
+        _move(share, g, out[:, k : k + width], nothing)
+    if gated:
+        zero, slope, up, below = one - one, layer.slope, out.reshape(-1), state.reshape(-1)
+        for i in range(up.size):
+            less = zero if layer.relu else up[i] * slope
+            up[i] = less if below[i] <= zero else up[i]
+    multiply(bias, nothing, ones, out[:, :columns], PLAIN, nothing, one)
+
+
+@compiled()
+def _backward(
+    graph: _Graph, layer: _Layer, x: _Features, turned: _Features, copy: _Rows, share: _Rows, gated: bool,
+    states: Array, g: Array, needs_x: bool, x_grad: Array, w0_grad: Array, v_grad: Array, bias_grad: Array,
+    lo: int, hi: int,
+) -> None:  # fmt: skip
+    nodes, columns, half = g.shape[0], layer.bias.shape[1], states.shape[2]
+    before, rows, gradients = matrix(nodes, half, g), matrix(nodes, 2 * half, g), matrix(layer.fan_in, 2 * half, g)
+    before[:], rows[:], gradients[:] = 0, 0, 0  # and so remain the columns that fill up a half
+    one, ones = g.dtype.type(1), np.ones((1, nodes), g.dtype)
+    nothing, starts, widths = graph.nothing, graph.half_starts, graph.half_widths
+    for r in range(lo, hi):
+        state = states[r if gated else 0]
+        _before_activation(graph, layer, share, g[:, r], state, gated, before, ones, bias_grad[r : r + 1])
+        _product_rows(
+            graph.rowptr, graph.col, graph.value, before, nothing, nothing[0], False, False, one, starts, widths,
+            rows[:, :half], 0, nodes,
+        )  # fmt: skip
+        if layer.seed.size:
+            _drop(layer, r, before, (0, half), rows, (half, 2 * half))
+        else:
+            rows[:, half:] = before
+        if x.dense.size:
+            multiply(gradients, nothing, x.dense[:, r].T, rows, PLAIN, nothing, one)
+        else:
+            _times(graph, turned, r, rows, gradients)
+        _move(copy, gradients[:, :columns], _of_trial(layer, w0_grad, r), nothing)
+        _move(copy, gradients[:, half : half + columns], _of_trial(layer, v_grad, r), nothing)
+        if needs_x:
+            _side_by_side(layer, copy, r, gradients, nothing)
+            multiply(x_grad[:, r], nothing, rows, np.ascontiguousarray(gradients.T), PLAIN, nothing, one)
+
+
+@compiled(parallel=True)
+def _backward_team(
+    bounds: Array, graph: _Graph, layer: _Layer, x: _Features, turned: _Features, copy: _Rows, share: _Rows,
+    gated: bool, states: Array, g: Array, needs_x: bool, x_grad: Array, w0_grad: Array, v_grad: Array, bias_grad: Array,
+) -> None:  # fmt: skip
+    for t in prange(bounds.size - 1):
+        _backward(
+            graph, layer, x, turned, copy, share, gated, states, g, needs_x, x_grad, w0_grad, v_grad, bias_grad,
+            bounds[t], bounds[t + 1],
+        )  # fmt: skip
+
+
+class Tensors(NamedTuple):
+    """What a layer of R trials is made of: as `layer._Run` has it, with X sparse, or dense of shape (N, R, F_in)."""
+
+    settings: Any
+    trials: int
+    op: tuple[Any, ...]
+    sparse: tuple[Any, ...] | None
+    x: Tensor | None
+    seed: Tensor | None
+    w0: Tensor
+    v: Tensor
+    bias: Tensor | None
+
+
+def _half(t: Tensors) -> int:
+    columns: int = t.settings.stacks * t.settings.width
+    return -(-columns // LANES) * LANES
+
+
+def _graph(t: Tensors, transpose: bool) -> _Graph:
+    rowptr, col, value = map(to_numpy, t.op[3:6] if transpose else t.op[:3])
+    half = _half(t)
+    widest = max(2 * half, t.w0.shape[-2])  # of a sum, which may be a gradient of X
+    blocks = (*_blocks(half)[:2], *_blocks(2 * half)[:2])
+    return _Graph(rowptr, col, value, *blocks, np.zeros((1, widest), value.dtype))
+
+
+def _features(t: Tensors, transpose: bool) -> _Features:
+    index = to_numpy(t.op[0])[:0]
+    if t.sparse is None:
+        assert t.x is not None
+        array = to_numpy(t.x)
+        return _Features(index, index, array[:0, 0], index, array)
+    rowptr, col, value, t_rowptr, t_col, t_value, *rest = t.sparse
+    own = value.dim() == 2
+    value = t_value if transpose and not own else value
+    return _Features(
+        to_numpy(t_rowptr if transpose else rowptr),
+        to_numpy(t_col if transpose else col),
+        to_numpy(value).reshape(-1, col.shape[0]),
+        to_numpy(rest[0]) if transpose and own else index,
+        np.empty((0, 1, 1), to_numpy(value).dtype),
+    )
+
+
+def _by_rows(weight: Tensor) -> Array:
+    """Return weights as a matrix: of a dense X those of all trials one below the other, else side by side."""
+    return to_numpy(weight).reshape(-1, weight.shape[-1])
+
+
+def _layer(t: Tensors) -> _Layer:
+    s, v = t.settings, t.v[0]
+    columns, fan_in, kind = s.stacks * s.width, v.shape[-2], _kind(t)
+    below, beside = (fan_in, 0) if v.dim() == 3 else (0, columns)
+    bias = np.zeros((t.trials, columns), kind) if t.bias is None else to_numpy(t.bias).reshape(t.trials, columns)
+    rates = torch.zeros(0, dtype=torch.float64) if t.seed is None else s.p.reshape(-1)
+    return _Layer(
+        _by_rows(t.w0), _by_rows(v), fan_in, below, beside,
+        bias, s.act == "relu", kind(s.slope if s.act == "leaky_relu" else 1.0),
+        np.zeros(0, np.int64) if t.seed is None else to_numpy(t.seed), thresholds(rates).numpy(),
+        to_numpy((1.0 / (1.0 - rates)).to(v.dtype)),
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=16)
+def _mean(nodes: int, stacks: int, width: int, half: int, kind: Any) -> _Rows:
+    """Return the mean over the stacks of states, whose rows of ``half`` numbers lie one behind the other."""
+    rowptr = np.arange(nodes + 1, dtype=np.int64)
+    col = rowptr[:-1, None] * half + np.arange(stacks) * width
+    return _Rows(rowptr * stacks, col.reshape(-1), np.full(col.size, 1 / stacks, kind), *_blocks(width)[:2])
+
+
+@lru_cache(maxsize=16)
+def _share(rows: int, stacks: int, width: int, kind: Any) -> _Rows:
+    """Return what gives every stack its share of the gradient of a mean; of one stack, all of it."""
+    rowptr = np.arange(rows + 1, dtype=np.int64)
+    return _Rows(rowptr, rowptr[:-1].copy(), np.full(rows, 1 / stacks, kind), *_blocks(width)[:2])
+
+
+def _copy(t: Tensors) -> _Rows:
+    """Return what moves the rows of W0 and V."""
+    return _share(t.v.shape[-2], 1, t.settings.stacks * t.settings.width, _kind(t))
+
+
+def _kind(t: Tensors) -> Any:
+    return to_numpy(t.v).dtype.type
+
+
+def _bounds(t: Tensors) -> list[int]:
+    work = (t.op[1].numel() + 2 * t.op[0].numel()) * _half(t) * t.trials
+    chunks = min(t.trials, threads.num_chunks(work, MIN_PRODUCTS))
+    return [t.trials * k // chunks for k in range(chunks + 1)]
+
+
+def forward(t: Tensors, keep: bool) -> tuple[Tensor, Tensor]:
+    """Return the mean of the stacks, shape (N * R, F_out), and, to keep for the way back, states."""
+    nodes, width, keep = t.op[0].shape[0] - 1, t.settings.width, keep and t.settings.act != "none"
+    out = t.v.new_empty(nodes, t.trials, width)
+    states = t.v.new_empty(t.trials if keep else 0, nodes, _half(t))
+    mean = _mean(nodes, t.settings.stacks, width, _half(t), _kind(t))
+    arguments = (
+        _graph(t, False), _layer(t), _features(t, False), _copy(t), mean, keep, states.numpy(), out.numpy(),
+    )  # fmt: skip
+    threads.run(_forward, _forward_team, arguments, _bounds(t))
+    return out.view(nodes * t.trials, width), states
+
+
+def backward(t: Tensors, g: Tensor, states: Tensor, needs_x: bool) -> tuple[Tensor | None, ...]:
+    """Return the gradients of x, W0, W (which has none), V and the bias from that of the mean."""
+    gated = t.settings.act != "none"
+    states = states if gated else t.v.new_empty(1, 1, _half(t))
+    x_grad = t.v.new_empty(t.x.shape if needs_x and t.x is not None else (1, 1, 1))
+    w0_grad, v_grad = t.w0.new_empty(t.w0.shape), t.v.new_empty(t.v.shape)
+    bias_grad = t.v.new_empty(t.trials, t.settings.stacks * t.settings.width)
+    share = _share(t.op[0].shape[0] - 1, t.settings.stacks, t.settings.width, _kind(t))
+    arguments = (
+        _graph(t, True), _layer(t), _features(t, False), _features(t, True), _copy(t), share, gated,
+        states.numpy(), to_numpy(g).reshape(-1, t.trials, t.settings.width), needs_x, x_grad.numpy(),
+        _by_rows(w0_grad), _by_rows(v_grad[0]), bias_grad.numpy(),
+    )  # fmt: skip
+    threads.run(_backward, _backward_team, arguments, _bounds(t))
+    return x_grad if needs_x else None, w0_grad, None, v_grad, None if t.bias is None else bias_grad.view(1, -1)

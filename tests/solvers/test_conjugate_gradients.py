@@ -51,9 +51,10 @@ def test_an_indefinite_system_is_squared() -> None:
     assert statistics.residual == pytest.approx(float(residual.max()), abs=1e-13)
 
 
-@pytest.mark.parametrize("eigenvalues", [[-1.0, 0.0, 1.0, 2.0], [0.0, 1.0, 2.0, 3.0]])
-def test_a_singular_system_is_not_called_solved(eigenvalues: list[float]) -> None:
-    a = matrix(eigenvalues)
+@pytest.mark.parametrize("eigenvalues", [[-1.0, 0.0, 1.0, 2.0], [0.0, 1.0, 2.0, 3.0], [1e-17, 1.0, 2.0, 3.0]])
+@pytest.mark.parametrize("seed", range(8))  # zero is a small number of either sign, as the rounding has it
+def test_a_singular_system_is_not_called_solved(eigenvalues: list[float], seed: int) -> None:
+    a = matrix(eigenvalues, seed)
     _, statistics = conjugate_gradients(lambda p: a @ p, numbers(4, 1), max_iter=200)
     assert not statistics.converged
     assert statistics.residual > 0.01

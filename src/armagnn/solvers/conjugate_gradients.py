@@ -55,8 +55,8 @@ def conjugate_gradients(
 
     A is taken to be positive definite. Where a direction of negative curvature shows that it is not,
     :math:`A^2 Z = A Y` is solved in its place, which is definite for any regular A. A column is done when
-    :math:`|Y - A Z| \le tol |Y|`, or when its residual is as small as rounding errors let it be. Columns with NaN or
-    infinity give NaN.
+    :math:`|Y - A Z| \le tol |Y|`, or when its residual is as small as rounding errors let it be, and at most
+    :math:`\sqrt{tol} |Y|`. Columns with NaN or infinity give NaN.
 
     Returns:
         Z and its `Statistics`. No gradient passes; `solve_polynomial` has one.
@@ -131,7 +131,9 @@ def _iterate(
             statistics.history.append(float((rr.sqrt() / scale).max()))
         residual = y - product(z)  # the updated residual drifts away from the true one
         left = residual.norm(dim=0)
-        met = left <= torch.maximum(tol * scale, floor * (growth * z.norm(dim=0) + size))
+        # not more than sqrt(tol), though: where A is singular, Z grows until rounding errors would excuse any residual
+        rounding = torch.minimum(floor * (growth * z.norm(dim=0) + size), tol**0.5 * scale)
+        met = left <= torch.maximum(tol * scale, rounding)
         worst = float((left / scale).max()) if left.numel() else 0.0
         statistics.residual, statistics.converged = worst, bool(met.all())
         if statistics.converged or steps >= max_iter or worst > before / 2:

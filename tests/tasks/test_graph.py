@@ -20,7 +20,8 @@ from armagnn.nn.stack import Stack
 from armagnn.operators.batches import batches_of
 from armagnn.tasks import PEERS, GraphNet, GraphTask
 from armagnn.training import Setting, Trials
-from armagnn.training.trials import DRAWS, seeded
+from armagnn.training.seeded import seeded
+from armagnn.training.trials import DRAWS
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "arma": {"num_stacks": 2, "num_layers": 2},

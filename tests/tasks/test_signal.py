@@ -17,7 +17,8 @@ from armagnn.operators import GraphOperator, batches_of, coarsen, knn_graph
 from armagnn.tasks.signal import SignalNet, SignalTask, pooled_nodes
 from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.saving import Saver
-from armagnn.training.trials import Setting, Trials
+from armagnn.training.setting import Setting
+from armagnn.training.trials import Trials
 
 METHODS = {
     "arma": {"num_stacks": 2, "num_layers": 2},

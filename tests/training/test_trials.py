@@ -15,7 +15,8 @@ from armagnn.kernels.random import keys, source
 from armagnn.tasks import NodeNet, NodeTask
 from armagnn.tasks.metrics import accuracy, cross_entropy
 from armagnn.training import EarlyStopping, Outcome, Setting, Trials
-from armagnn.training.trials import DRAWS, _make_current, seeded
+from armagnn.training.seeded import seeded
+from armagnn.training.trials import DRAWS, _make_current
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "arma-1": ("arma", {"num_stacks": 2, "num_layers": 1}),

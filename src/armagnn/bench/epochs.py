@@ -17,7 +17,8 @@ from armagnn.bench.batches import EPOCH, FEATURES, Network, as_data, learn, mole
 from armagnn.bench.report import Row
 from armagnn.data import Fold, GraphsDataset, node_features
 from armagnn.tasks import GraphNet, GraphTask
-from armagnn.training.trials import Setting, Trials
+from armagnn.training.setting import Setting
+from armagnn.training.trials import Trials
 
 HELD_OUT = 64
 """Graphs for validation and as many for test, which trials must have: hardly any, for it is training that is timed."""

@@ -26,7 +26,8 @@ from armagnn.errors import UnknownNameError
 from armagnn.nn import make_conv
 from armagnn.nn.conv import Conv, propagate, times
 from armagnn.operators import CSR, GraphOperator
-from armagnn.training.trials import Outcome, Setting, Trials
+from armagnn.training.setting import Outcome, Setting
+from armagnn.training.trials import Trials
 
 BUDGET: Final = 500
 RATES: Final = (0.003, 0.01, 0.03)

@@ -19,7 +19,8 @@ from armagnn.data.mnist import grid_graph
 from armagnn.data.signals import SignalsDataset
 from armagnn.operators import CSR, coarsen
 from armagnn.tasks.signal import Levels, SignalNet, SignalTask, pooled_nodes
-from armagnn.training.trials import Setting, Trials
+from armagnn.training.setting import Setting
+from armagnn.training.trials import Trials
 
 SIDE: Final = 28
 STRIDES: Final = (4, 4)

@@ -24,7 +24,7 @@ from armagnn.paper.claims_rows import Job, Row, draw_line
 from armagnn.paper.claims_training import COLOURS, METHODS, NAMES, accuracy, cora, restored, train_all
 from armagnn.spectral.plot import new_figure
 from armagnn.tasks import NodeNet, conv_options
-from armagnn.training.trials import Setting
+from armagnn.training.setting import Setting
 
 DEPTHS: Final = (1, 2, 4, 8, 16, 32, 64)
 MOST_HOPS: Final = {"arma": 64, "gcn": 64, "chebyshev": 16}

@@ -20,7 +20,8 @@ from armagnn.paper.claims_rows import Job, Row, draw_line, line_of
 from armagnn.paper.claims_training import accuracy, config, cora, restored, train_all
 from armagnn.spectral import spectrum, stack_outputs
 from armagnn.spectral.plot import new_figure
-from armagnn.training.trials import Setting, Trials
+from armagnn.training.setting import Setting
+from armagnn.training.trials import Trials
 
 SKIP_RATES: Final = (0.0, 0.5, 0.75)
 DECAYS: Final = (0.0, 5e-4)

@@ -14,7 +14,8 @@ from armagnn.data import NodeDataset, load
 from armagnn.operators import CSR, GraphOperator
 from armagnn.paper.node_classification import NodeConfig, paper_config
 from armagnn.tasks import NodeNet, NodeTask
-from armagnn.training.trials import Outcome, Setting, Trials
+from armagnn.training.setting import Outcome, Setting
+from armagnn.training.trials import Trials
 
 METHODS: Final = ("arma", "gcn", "chebyshev")
 NAMES: Final = {"arma": "ARMA", "gcn": "GCN", "chebyshev": "Chebyshev"}

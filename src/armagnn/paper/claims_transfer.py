@@ -23,7 +23,7 @@ from armagnn.paper.claims_rows import Job, Row, line_of
 from armagnn.paper.claims_training import COLOURS, METHODS, NAMES, accuracy, restored, train_all
 from armagnn.spectral.plot import new_figure
 from armagnn.tasks import NodeNet, conv_options
-from armagnn.training.trials import Setting
+from armagnn.training.setting import Setting
 
 CLASSES: Final = 5
 TRAIN: Final = 100

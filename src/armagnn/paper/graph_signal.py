@@ -36,7 +36,8 @@ from armagnn.paper.published_signals import SIGNAL_HYPERPARAMETERS, SIGNAL_METHO
 from armagnn.tasks.node import conv_options
 from armagnn.tasks.signal import SignalNet, SignalTask, pooled_nodes
 from armagnn.training.record import Record
-from armagnn.training.trials import Setting, Trials
+from armagnn.training.setting import Setting
+from armagnn.training.trials import Trials
 
 SIGNAL_TABLE: Final = "graph-signal"
 READINGS: Final = {"paper": "text", "defferrard": "defferrard", "tuned": "defferrard"}

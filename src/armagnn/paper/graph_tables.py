@@ -36,7 +36,8 @@ from armagnn.paper.published_graphs import (
 )
 from armagnn.tasks import GraphNet, GraphTask, conv_options
 from armagnn.training.record import Record
-from armagnn.training.trials import Setting, Trials
+from armagnn.training.setting import Setting
+from armagnn.training.trials import Trials
 
 CLASSIFICATION_TABLE: Final = "graph-classification"
 REGRESSION_TABLE: Final = "graph-regression"

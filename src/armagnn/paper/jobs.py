@@ -15,7 +15,8 @@ from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.record import Record, trial_key
 from armagnn.training.run import current_versions
 from armagnn.training.saving import Saver
-from armagnn.training.trials import Outcome, Setting, Trials
+from armagnn.training.setting import Outcome, Setting
+from armagnn.training.trials import Trials
 
 PER_CENT: Final = ("accuracy", "micro_f1")
 """Metrics that are shares, and told in per cent."""

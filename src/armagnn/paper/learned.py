@@ -19,7 +19,7 @@ from armagnn.spectral.plot import new_figure, plot_response, scatter_response
 from armagnn.training import GraphsConfig, Run, TrainConfig, build_network
 from armagnn.training.graphs import build_graph_network, fold_of, read_graphs
 from armagnn.training.predict import put_weights
-from armagnn.training.trials import seeded
+from armagnn.training.seeded import seeded
 
 BANDS: Final = 25
 MOST_NODES: Final = 2000

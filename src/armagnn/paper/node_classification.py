@@ -23,7 +23,8 @@ from armagnn.paper.choices import chosen_config
 from armagnn.paper.published import DATASETS, HYPERPARAMETERS, METHODS
 from armagnn.tasks import PEERS, NodeNet, NodeTask, conv_options
 from armagnn.training.record import Record
-from armagnn.training.trials import Setting, Trials
+from armagnn.training.setting import Setting
+from armagnn.training.trials import Trials
 
 TABLE: Final = "node-classification"
 PROTOCOLS: Final = ("paper", "tuned")

@@ -23,7 +23,7 @@ from armagnn.operators import CSR, GraphOperator
 from armagnn.paper.responses import words
 from armagnn.spectral import band_response, components, empirical_response, spectrum
 from armagnn.spectral.plot import new_figure, plot_components, plot_response, scatter_response
-from armagnn.training.trials import seeded
+from armagnn.training.seeded import seeded
 
 TARGETS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
     "high-pass": lambda mu: torch.sigmoid(-6.0 * mu),

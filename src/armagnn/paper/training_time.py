@@ -18,7 +18,8 @@ from armagnn.paper.node_classification import NodeConfig, check_cell, paper_conf
 from armagnn.paper.summaries import LABELS
 from armagnn.tasks import NodeTask
 from armagnn.training.config import torch_device
-from armagnn.training.trials import Outcome, Trials
+from armagnn.training.setting import Outcome
+from armagnn.training.trials import Trials
 
 METHODS: Final = ("gcn", "chebyshev", "cayley", "arma")
 

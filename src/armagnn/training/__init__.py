@@ -8,9 +8,10 @@ from armagnn.training.nodes import build_network
 from armagnn.training.predict import Prediction, predict
 from armagnn.training.predict_graphs import GraphsPrediction, predict_graphs
 from armagnn.training.run import Run
+from armagnn.training.setting import Outcome, Setting
 from armagnn.training.stopping import EarlyStopping
 from armagnn.training.trial import Trial
-from armagnn.training.trials import Outcome, Setting, Trials
+from armagnn.training.trials import Trials
 
 __all__ = [
     "Description",

@@ -13,8 +13,9 @@ from armagnn.errors import ParameterError
 from armagnn.tasks import GraphNet, GraphTask, conv_options
 from armagnn.training.description import Description
 from armagnn.training.graphs_config import GraphsConfig
+from armagnn.training.seeded import seeded
 from armagnn.training.trial import settings
-from armagnn.training.trials import Trials, seeded
+from armagnn.training.trials import Trials
 
 
 def is_folder(data: str) -> bool:

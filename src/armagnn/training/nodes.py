@@ -10,8 +10,9 @@ import torch
 from armagnn.data import NodeDataset, load
 from armagnn.tasks import NodeNet, NodeTask, conv_options
 from armagnn.training.config import TrainConfig
+from armagnn.training.seeded import seeded
 from armagnn.training.trial import settings
-from armagnn.training.trials import Trials, seeded
+from armagnn.training.trials import Trials
 
 
 def build_network(config: TrainConfig, dataset: NodeDataset) -> NodeNet:

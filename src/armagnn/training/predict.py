@@ -14,7 +14,7 @@ from armagnn.errors import RunError
 from armagnn.training.config import TrainConfig
 from armagnn.training.nodes import build_network
 from armagnn.training.run import Run
-from armagnn.training.trials import seeded
+from armagnn.training.seeded import seeded
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from armagnn.training.graphs import build_graph_network, fold_of, is_folder, rea
 from armagnn.training.graphs_config import GraphsConfig
 from armagnn.training.predict import put_weights
 from armagnn.training.run import Run
-from armagnn.training.trials import seeded
+from armagnn.training.seeded import seeded
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,8 @@ from typing import Final
 
 from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.run import current_versions
-from armagnn.training.trials import Outcome, Trials
+from armagnn.training.setting import Outcome
+from armagnn.training.trials import Trials
 
 EVERY: Final = 60.0
 """Seconds between two checkpoints: what a kill can cost at most. Shorter trainings write none."""

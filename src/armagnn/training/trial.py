@@ -11,7 +11,7 @@ from torch import Tensor
 from armagnn.errors import ParameterError
 from armagnn.tasks import PEERS
 from armagnn.training.config import RunConfig
-from armagnn.training.trials import Outcome, Setting
+from armagnn.training.setting import Outcome, Setting
 
 
 @dataclass(frozen=True, eq=False)

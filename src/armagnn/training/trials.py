@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +24,10 @@ from armagnn.kernels.random import keys, source
 from armagnn.training.keeping import Keeper
 from armagnn.training.memory import keep_freed_memory
 from armagnn.training.recorder import EAGER, Recorder
+from armagnn.training.seeded import seeded
+from armagnn.training.setting import Outcome, Setting
 from armagnn.training.stopping import check_stopping
+from armagnn.training.task import Predict, Task
 
 DRAWS: Final = 64
 """The most seeds of masks that a network may draw in one forward pass."""
@@ -38,93 +39,12 @@ LOOK: Final = {"cpu": 5, "cuda": 25}
 """Steps between two looks at who has stopped (epochs are not broken up); a look waits for the device, and changes no
 result."""
 
-Predict = Callable[..., Tensor]
-
-
-class Task(Protocol):
-    """What is trained for: batches, a loss, and metrics of the splits, on one device.
-
-    An epoch has `steps` steps. ``target`` is the trial's own number of that name, for tasks with several targets.
-    """
-
-    @property
-    def steps(self) -> int:
-        """Steps of an epoch."""
-
-    def start(self, epoch: int) -> bool:
-        """Get ready for the batches of an epoch, counted from 0; True if recorded steps cannot serve them."""
-
-    def batch(self, step: Tensor) -> Any:
-        """The batch of a step of this epoch, (1,) int64 on the device, counted from 0."""
-
-    def loss(self, predict: Predict, batch: Any, target: Tensor) -> Tensor:
-        """The training loss on a batch, without axes."""
-
-    def metrics(self, predict: Predict, split: str, target: Tensor) -> dict[str, Tensor]:
-        """The metrics of "val" or "test", each without axes: "loss", of a classification "accuracy", and others."""
-
-
-class Network(Protocol):
-    """A network whose drop rates can be set, to numbers or to tensors."""
-
-    def set_rates(self, *rates: float | Tensor) -> None:
-        """Set the drop rates."""
-
-    def trial_axis(self, name: str) -> int:
-        """Where the trials go among the axes of a parameter: after the axis that a sparse product sums over."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What may differ between the trials of a batch.
-
-    Attributes:
-        seed: of the initial weights and of all masks.
-        lr: learning rate of Adam.
-        l2: c of the penalty c ||W||^2 on every kernel W (not on biases, nor on single numbers); its gradient is 2 c W.
-        rates: drop rates, as the network's ``set_rates`` takes them.
-        target: which of the task's targets the trial learns, where there are several.
-    """
-
-    seed: int
-    lr: float
-    l2: float
-    rates: tuple[float, ...] = ()
-    target: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What one trial gave: metrics of the state that was best on validation, and the way there.
-
-    Attributes:
-        setting: the trial's own.
-        best_epoch: the epoch (from 1) whose weights were best on validation; 0 if training diverged at once.
-        epochs: how many epochs it was trained.
-        val: validation metrics of those weights.
-        test: their test metrics, looked at once, after training.
-        seconds: its share of the time of the batch.
-        history: per epoch "train_loss" (under dropout, before each step), "val_loss" and "val_accuracy".
-        state: those weights, on the CPU.
-        beside: test metrics of the weights that other stopping rules would have kept, by rule.
-    """
-
-    setting: Setting
-    best_epoch: int
-    epochs: int
-    val: dict[str, float]
-    test: dict[str, float]
-    seconds: float
-    history: dict[str, list[float]]
-    state: dict[str, Tensor]
-    beside: dict[str, dict[str, float]] = field(default_factory=dict)
-
 
 class Trials:
     """R trainings of one network as one: Adam, validation after every epoch, early stopping by trial.
 
     Args:
-        build: makes the network, with weights from torch's global generator.
+        build: makes the network (what it must have, `Network` says), with weights from torch's global generator.
         task: what the network is trained for, on the device.
         settings: one for each trial.
         epochs: most epochs of a trial.
@@ -414,11 +334,3 @@ def _drawn(build: Callable[[], nn.Module], seed: int, dtype: torch.dtype) -> nn.
     """Return the network with the weights of a seed, drawn on the CPU: a seed means the same start on every device."""
     with seeded(seed):
         return build().to(dtype)
-
-
-@contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Draw from `seed` inside; outside, torch's global generator is as if nothing had been drawn."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield

@@ -1,0 +1,53 @@
+"""What tells the trials of a batch apart, and what each of them gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What may differ between the trials of a batch.
+
+    Attributes:
+        seed: of the initial weights and of all masks.
+        lr: learning rate of Adam.
+        l2: c of the penalty c ||W||^2 on every kernel W (not on biases, nor on single numbers); its gradient is 2 c W.
+        rates: drop rates, as the network's ``set_rates`` takes them.
+        target: which of the task's targets the trial learns, where there are several.
+    """
+
+    seed: int
+    lr: float
+    l2: float
+    rates: tuple[float, ...] = ()
+    target: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What one trial gave: metrics of the state that was best on validation, and the way there.
+
+    Attributes:
+        setting: the trial's own.
+        best_epoch: the epoch (from 1) whose weights were best on validation; 0 if training diverged at once.
+        epochs: how many epochs it was trained.
+        val: validation metrics of those weights.
+        test: their test metrics, looked at once, after training.
+        seconds: its share of the time of the batch.
+        history: per epoch "train_loss" (under dropout, before each step), "val_loss" and "val_accuracy".
+        state: those weights, on the CPU.
+        beside: test metrics of the weights that other stopping rules would have kept, by rule.
+    """
+
+    setting: Setting
+    best_epoch: int
+    epochs: int
+    val: dict[str, float]
+    test: dict[str, float]
+    seconds: float
+    history: dict[str, list[float]]
+    state: dict[str, Tensor]
+    beside: dict[str, dict[str, float]] = field(default_factory=dict)

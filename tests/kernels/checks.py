@@ -263,6 +263,17 @@ class KernelChecks:
             assert torch.equal(found[:, 5 * r : 5 * r + 5].isnan().cpu(), lost.cpu())
             assert_near(found[:, 5 * r : 5 * r + 5].nan_to_num(), truth.nan_to_num())
 
+    @pytest.mark.parametrize(
+        ("h", "w"), [((5, 4, 30), (4, 3, 2)), ((5, 4, 3), (4, 30, 2)), ((5, 4, 3), (7, 3, 2)), ((5, 7, 3), (4, 3, 2))]
+    )
+    def test_products_of_matrices_that_do_not_fit(self, h: tuple[int, ...], w: tuple[int, ...]) -> None:
+        with pytest.raises(RuntimeError):
+            self.kernels.stack_matmul(numbers(*h), numbers(*w))
+        with pytest.raises(RuntimeError):
+            self.kernels.outer(numbers(*h), numbers(h[0] + 1, *h[1:]))
+        with pytest.raises(RuntimeError):
+            self.kernels.outer(numbers(*h), numbers(h[0], h[1] + 1, h[2]))
+
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
     @pytest.mark.parametrize("shape", [(1, 1, 1, 1), (300, 10, 16, 14), (37, 5, 14, 16), (9, 4, 33, 3), (5, 4, 70, 70)])
     def test_products_of_many_matrices(self, shape: tuple[int, int, int, int], dtype: torch.dtype) -> None:

@@ -163,6 +163,11 @@ def test_keys_of_a_trial_do_not_depend_on_the_batch(seeds: list[int], start: int
     assert int(together[0, 0, 0]) == (int(words[0]) >> 1 << 31 | int(words[1]) >> 1)
 
 
+def test_keys_of_every_other_step() -> None:
+    seeds = torch.tensor([3, 4])
+    assert torch.equal(keys(seeds, range(1, 7, 2), 3), keys(seeds, range(1, 7), 3)[::2])
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 def test_keys_are_made_of_the_words_of_their_trial(count: int) -> None:
     seeds, steps = torch.tensor([3, 2**61 + 5]), range(7, 9)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from armagnn import CSR, GraphOperator
-from armagnn.kernels import backend, layer, layer_trials, reference, signals
+from armagnn.kernels import backend, layer_run, layer_trials, one_by_one, reference, signals
 from armagnn.kernels.random import source
 from armagnn.nn import ARMAConv
 from armagnn.nn import arma as module
@@ -163,6 +163,12 @@ def test_the_axis_of_the_trials_may_follow_that_of_the_features(kind: str, monke
     check(Problem(kind, "tensor", axis="after the features", num_stacks=2), monkeypatch)
 
 
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the trials one by one wherever that can be done, also where it is slower."""
+    monkeypatch.setattr(one_by_one, "FEWEST", 1)
+    monkeypatch.setattr(one_by_one, "NARROWEST", 1)
+
+
 @pytest.mark.parametrize("kind", ["sparse shared", "sparse own", "dense own"])
 @pytest.mark.parametrize("rate", ["none", "float", "tensor"])
 @pytest.mark.parametrize("axis", ["first", "after the features"])
@@ -170,7 +176,7 @@ def test_one_step_trial_by_trial(kind: str, rate: str, axis: str, monkeypatch: p
     pytest.importorskip("numba")
     from armagnn.kernels import cpu_trials
 
-    monkeypatch.setattr(layer, "FEWEST", TRIALS)
+    always(monkeypatch)
     done: list[str] = []
     for name in ("forward", "backward"):
         real = getattr(cpu_trials, name)
@@ -183,8 +189,83 @@ def test_one_step_trial_by_trial(kind: str, rate: str, axis: str, monkeypatch: p
             done.clear()
 
 
+def of_weights(conv: ARMAConv, x: Any, op: GraphOperator, params: dict[str, Tensor]) -> Tensor:
+    return torch.func.vmap(lambda p: torch.func.functional_call(conv, p, (x, op)))(params)
+
+
+def many(conv: ARMAConv, trials: int = 5) -> dict[str, Tensor]:
+    return {name: numbers(trials, *p.shape, seed=n) for n, (name, p) in enumerate(conv.named_parameters())}
+
+
+def test_features_without_nonzeros() -> None:
+    conv, op = ARMAConv(8, 16, 2).double(), operator()
+    params = many(conv)
+    found = of_weights(conv, CSR.from_dense(torch.zeros(NODES, 8, dtype=torch.float64)), op, params)
+    bias = torch.relu(params["bias"].view(5, 1, 2, 16)).mean(2)
+    torch.testing.assert_close(found, bias.expand(5, NODES, 16))
+
+
+def test_weights_that_do_not_fit_are_refused() -> None:
+    conv, op, x = ARMAConv(40, 4, 2).double(), operator(), numbers(5, NODES, 40)
+    for name in ("initial_weight", "skip_weight"):
+        params = many(conv)
+        at = params[name].shape.index(40)
+        params[name] = params[name].narrow(at, 0, 7)
+        with pytest.raises(RuntimeError):
+            torch.func.vmap(lambda p, x: torch.func.functional_call(conv, p, (x, op)))(params, x)
+
+
+def test_a_bias_of_another_type_goes_the_other_way() -> None:
+    conv, op = ARMAConv(8, 16, act=None), operator().to(torch.float32)
+    params = {name: torch.zeros(4, *p.shape) for name, p in conv.named_parameters()}
+    params["bias"] = torch.ones_like(params["bias"], dtype=torch.bfloat16)
+    found = of_weights(conv, CSR.from_dense(torch.eye(NODES, 8)), op, params)
+    assert torch.equal(found.float(), torch.ones(4, NODES, 16))
+
+
+def test_an_infinite_feature_spoils_no_gradient_but_its_own() -> None:
+    conv, op = ARMAConv(20, 3, 2, act=None).double(), operator()
+    x = numbers(5, NODES, 20)
+    x[0, 5, 7] = torch.inf
+    x.requires_grad_()
+    together = torch.autograd.grad(torch.func.vmap(lambda x: conv(x, op))(x).sum(), x)[0]
+    alone = torch.autograd.grad(sum(conv(of_trial, op).sum() for of_trial in x), x)[0]
+    torch.testing.assert_close(together, alone)
+    assert torch.isfinite(together).all()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "sparse", "expected"),
+    [
+        ((50, 16, 1), True, True), ((50, 15, 1), True, False), ((50, 8, 2), True, True), ((50, 7, 1), False, True),
+        ((256, 64, 1), False, True), ((257, 64, 1), False, False),
+    ],
+)  # fmt: skip
+def test_where_trials_one_by_one_would_be_slower(
+    sizes: tuple[int, int, int], sparse: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba")
+    from armagnn.kernels import cpu_trials
+
+    seen: list[int] = []
+    real = cpu_trials.forward
+    monkeypatch.setattr(cpu_trials, "forward", lambda t, keep: seen.append(t.trials) or real(t, keep))
+    conv, op, fin = ARMAConv(*sizes).double(), operator(), sizes[0]
+    for trials, called in ((4, expected), (3, False)):
+        params, x = many(conv, trials), numbers(trials, NODES, fin)
+        if sparse:
+            of_weights(conv, CSR.from_dense(x[0]), op, params)
+        else:
+            torch.func.vmap(lambda p, x: torch.func.functional_call(conv, p, (x, op)))(params, x)
+        assert seen == [trials] * called
+        seen.clear()
+    monkeypatch.setattr(one_by_one, "CACHED", 100)
+    of_weights(conv, CSR.from_dense(numbers(NODES, fin)), op, many(conv))
+    assert seen == []
+
+
 def test_a_second_derivative_of_trials_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layer, "FEWEST", TRIALS)
+    always(monkeypatch)
     problem = Problem("dense own", "tensor", num_stacks=2, act="relu")
     found = []
     for usable in (True, False):
@@ -209,7 +290,7 @@ def test_weights_that_lie_as_the_product_wants_them_are_not_copied(monkeypatch: 
 
 
 def test_the_layer_of_trials_by_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layer, "backend", lambda _: reference)
+    monkeypatch.setattr(layer_run, "backend", lambda _: reference)
     for kind in KINDS:
         check(Problem(kind, "tensor", num_stacks=2, num_layers=2), monkeypatch)
 
@@ -332,12 +413,12 @@ def test_a_rate_on_the_device_is_that_of_a_trial_alone(kind: str, steps: int, mo
     """Without vmap too the layer is one operation, and drops what the same rate as a number drops."""
     conv, op = ARMAConv(4, 3, 2, steps).double(), operator()
     x: Any = numbers(NODES, 4) if kind == "dense" else CSR.from_dense(numbers(NODES, 4))
-    results, real = [], layer._Run.forward
+    results, real = [], layer_run.Run.forward
     for rate in (0.4, torch.tensor(0.4, dtype=torch.float64)):
         conv.dropout = rate
         seen: list[int] = []
         monkeypatch.setattr(
-            layer._Run, "forward", lambda run, *rest, seen=seen: seen.append(run.trials) or real(run, *rest)
+            layer_run.Run, "forward", lambda run, *rest, seen=seen: seen.append(run.trials) or real(run, *rest)
         )
         with source(torch.tensor([3])):
             out = conv(x, op)

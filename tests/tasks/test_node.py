@@ -241,3 +241,10 @@ def test_the_loss_of_each_trial_is_that_of_the_trial_alone() -> None:
     torch.testing.assert_close(together, alone)
     gradients = [torch.autograd.grad(losses.sum(), logits)[0] for losses in (together, alone)]
     torch.testing.assert_close(*gradients)
+
+
+def test_labels_that_do_not_fit_the_trials_are_refused() -> None:
+    logits = torch.randn(3, 5, 4)
+    for y in (torch.tensor([0, 1, 2]), torch.tensor([0, 1, 2, 3, 4]), torch.tensor([0, 1, 2, 3, -1])):
+        with pytest.raises((ValueError, RuntimeError, IndexError)):
+            torch.func.vmap(cross_entropy, (0, None))(logits, y)

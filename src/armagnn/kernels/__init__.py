@@ -22,7 +22,8 @@
 from armagnn.kernels import rules  # noqa: F401  the operators have no gradients before
 from armagnn.kernels.attention import added_attention, neighbour_attention
 from armagnn.kernels.backends import backend, keep_rows_whole
-from armagnn.kernels.layer import Settings, arma_layer, usable
+from armagnn.kernels.layer import arma_layer, usable
+from armagnn.kernels.layer_run import Settings
 from armagnn.kernels.maxima import neighbour_max
 from armagnn.kernels.ops import (
     ACTIVATIONS,

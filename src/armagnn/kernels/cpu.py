@@ -189,7 +189,7 @@ def sddmm(rowptr: Tensor, col: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 IN_PLACE = True
 MEAN = False
-SIGNALS = True
+ONE_BY_ONE = True
 affine, nonzeros = reference.affine, cpu_nonzeros.nonzeros
 dropout, dropout_trials, adam = cpu_dropout.dropout, cpu_dropout.dropout_trials, cpu_adam.adam
 row_max, row_max_back = cpu_maxima.row_max, cpu_maxima.row_max_back

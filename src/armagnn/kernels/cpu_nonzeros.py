@@ -1,6 +1,7 @@
 """Sparse matrices whose values differ from trial to trial, without the values that are zero.
 
-They differ because of dropout, mostly, and products with what it left take a fraction of the time.
+They differ because of dropout, mostly, and products with what it left take a fraction of the time. What is left out is
+not multiplied, by NaN or infinity neither: a trial that has diverged may have fewer NaNs than it would have alone.
 """
 
 from __future__ import annotations

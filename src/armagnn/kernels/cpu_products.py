@@ -57,7 +57,7 @@ def _outer_team(bounds: Array, x: Array, g: Array, nothing: Array, out: Array) -
         _outer_stacks(x, g, nothing, out, bounds[t], bounds[t + 1])
 
 
-def _fits(a: Tensor, b: Tensor, size: int) -> bool:
+def _pays(a: Tensor, b: Tensor, size: int) -> bool:
     """Return whether the tiles should multiply these, (M, K, F) with others: by W, or to sums, of so many numbers."""
     kind = a.dtype == b.dtype and a.dtype in (torch.float32, torch.float64)
     return kind and size <= LARGEST and a.shape[1] >= FEWEST
@@ -70,7 +70,7 @@ def _run(rows: Any, team: Any, arrays: tuple[Array, ...], parts: int, products: 
 
 def stack_matmul(h: Tensor, w: Tensor) -> Tensor:
     """Return ``h[:, k] @ w[k]`` for every k, shape (M, K, G), of h (M, K, F) and w (K, F, G)."""
-    if not _fits(h, w, w.shape[1] * w.shape[2]):
+    if h.shape[1:] != w.shape[:2] or not _pays(h, w, w.shape[1] * w.shape[2]):  # the other refuses what does not fit
         return reference.stack_matmul(h, w)
     out = h.new_empty(h.shape[0], h.shape[1], w.shape[2])
     if out.numel():
@@ -82,7 +82,7 @@ def stack_matmul(h: Tensor, w: Tensor) -> Tensor:
 
 def outer(x: Tensor, g: Tensor) -> Tensor:
     """Return ``x[:, k]^T g[:, k]`` for every k, shape (K, F, G), of x (M, K, F) and g (M, K, G)."""
-    if not _fits(x, g, x.shape[2] * g.shape[2]):
+    if x.shape[:2] != g.shape[:2] or not _pays(x, g, x.shape[2] * g.shape[2]):
         return reference.outer(x, g)
     out = x.new_empty(x.shape[1], x.shape[2], g.shape[2])
     if out.numel():

@@ -27,6 +27,7 @@ from armagnn.kernels.cpu import _blocks, _product_rows
 from armagnn.kernels.cpu_arrays import MIN_PRODUCTS, Array, to_numpy
 from armagnn.kernels.cpu_dropout import drop_piece
 from armagnn.kernels.cpu_nonzeros import keep_nonzeros
+from armagnn.kernels.one_by_one import Tensors
 from armagnn.kernels.random import DROPOUT, thresholds
 from armagnn.kernels.tile import PLAIN, matrix, multiply
 
@@ -116,7 +117,7 @@ def _times(graph: _Graph, x: _Features, r: int, b: Array, out: Array) -> None:
         multiply(out, nothing, x.dense[:, r], b, PLAIN, nothing, one)
         return
     rowptr, col, value = x.rowptr, x.col, x.value[min(r, x.value.shape[0] - 1)]
-    if x.value.shape[0] > 1 or x.perm.size:
+    if x.value.shape[0] > 1:
         rowptr, col, value = np.empty_like(rowptr), np.empty(col.size + 1, col.dtype), np.empty(col.size + 1, b.dtype)
         keep_nonzeros(x.rowptr, x.col, x.value[r], x.perm, rowptr, col, value)
     _product_rows(
@@ -215,6 +216,7 @@ def _backward(
         _move(copy, gradients[:, :columns], _of_trial(layer, w0_grad, r), nothing)
         _move(copy, gradients[:, half : half + columns], _of_trial(layer, v_grad, r), nothing)
         if needs_x:
+            gradients[:] = 0  # what fills up a half has met X, whose infinities would have made it NaN
             _side_by_side(layer, copy, r, gradients, nothing)
             multiply(x_grad[:, r], nothing, rows, np.ascontiguousarray(gradients.T), PLAIN, nothing, one)
 
@@ -231,29 +233,14 @@ def _backward_team(
         )  # fmt: skip
 
 
-class Tensors(NamedTuple):
-    """What a layer of R trials is made of: as `layer._Run` has it, with X sparse, or dense of shape (N, R, F_in)."""
-
-    settings: Any
-    trials: int
-    op: tuple[Any, ...]
-    sparse: tuple[Any, ...] | None
-    x: Tensor | None
-    seed: Tensor | None
-    w0: Tensor
-    v: Tensor
-    bias: Tensor | None
-
-
 def _half(t: Tensors) -> int:
-    columns: int = t.settings.stacks * t.settings.width
-    return -(-columns // LANES) * LANES
+    return -(-t.columns // LANES) * LANES
 
 
 def _graph(t: Tensors, transpose: bool) -> _Graph:
     rowptr, col, value = map(to_numpy, t.op[3:6] if transpose else t.op[:3])
     half = _half(t)
-    widest = max(2 * half, t.w0.shape[-2])  # of a sum, which may be a gradient of X
+    widest = max(2 * half, t.v.shape[-2])  # of a sum, which may be a gradient of X
     blocks = (*_blocks(half)[:2], *_blocks(2 * half)[:2])
     return _Graph(rowptr, col, value, *blocks, np.zeros((1, widest), value.dtype))
 
@@ -270,7 +257,7 @@ def _features(t: Tensors, transpose: bool) -> _Features:
     return _Features(
         to_numpy(t_rowptr if transpose else rowptr),
         to_numpy(t_col if transpose else col),
-        to_numpy(value).reshape(-1, col.shape[0]),
+        to_numpy(value).reshape(t.trials if own else 1, -1),
         to_numpy(rest[0]) if transpose and own else index,
         np.empty((0, 1, 1), to_numpy(value).dtype),
     )

@@ -37,7 +37,7 @@ IN_PLACE = True
 MEAN = True
 """`gcs` can take the mean over the stacks in passing."""
 
-SIGNALS = False
+ONE_BY_ONE = False
 CACHED = 1 << 23
 """Numbers of x that stay in the second-level cache (50 MB on an H200, shared with everything else)."""
 

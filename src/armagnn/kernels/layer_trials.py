@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from torch._C import _functorch
 
-from armagnn.kernels.layer import Matrix, Settings, arma_layer
+from armagnn.kernels.layer import arma_layer
+from armagnn.kernels.layer_run import Matrix, Settings
 from armagnn.kernels.products import split
 from armagnn.kernels.transforms import apply_rule, batching, is_batched
 

@@ -43,7 +43,7 @@ def keys(seed: Tensor, epochs: range, count: int) -> Tensor:
         >>> torch.equal(alone[2:, 0], among[:, 1])
         True
     """
-    step = torch.arange(epochs.start, epochs.stop, device=seed.device).view(-1, 1, 1)
+    step = torch.arange(epochs.start, epochs.stop, epochs.step, device=seed.device).view(-1, 1, 1)
     block = torch.arange(-(-count // 2), device=seed.device)  # each once: it has two seeds, of two words
     seed = seed.view(-1, 1)
     counter = (block, torch.zeros_like(block), step, torch.full_like(step, KEYS))

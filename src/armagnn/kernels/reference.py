@@ -21,7 +21,7 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 MEAN = False
 """Whether `gcs` can take the mean over the stacks in passing."""
 
-SIGNALS = False
+ONE_BY_ONE = False
 """Whether `cpu_signals` takes the signals of a batch one by one."""
 
 SLICE = 1 << 22

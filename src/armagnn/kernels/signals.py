@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels.backends import backend
-from armagnn.kernels.layer import Matrix, Settings, gradients_of
+from armagnn.kernels.layer import gradients_of
+from armagnn.kernels.layer_run import Matrix, Settings
 
 FEWEST: Final = 4
 """Signals below which they are too few to share out. Not the number of threads, on which no bit shall depend."""
@@ -88,5 +89,5 @@ def usable_by_signals(settings: Settings, op: Matrix, x: Tensor) -> bool:
         and x.dtype in (torch.float32, torch.float64)
         and op[2].dtype == x.dtype
         and settings.act in ("none", "relu", "leaky_relu")
-        and backend(x.device).SIGNALS
+        and backend(x.device).ONE_BY_ONE
     )

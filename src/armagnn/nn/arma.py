@@ -13,7 +13,7 @@ from torch_geometric.nn.conv import MessagePassing
 
 from armagnn import kernels
 from armagnn.errors import ParameterError, ShapeError, UnknownNameError
-from armagnn.kernels.layer import Matrix
+from armagnn.kernels.layer_run import Matrix
 from armagnn.kernels.layer_trials import Fixed, arma_trials, needs_gradient, usable_by_trials
 from armagnn.kernels.random import draw_seed
 from armagnn.kernels.transforms import is_batched

@@ -10,6 +10,8 @@ from torch.nn import functional as F
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
     """-mean over nodes of log softmax(logits_i)[y_i]; with many labels per node, the mean of all binary entropies.
 
+    Labels are classes, 0, 1, ...: none is to be ignored.
+
     Example:
         >>> import torch
         >>> cross_entropy(torch.zeros(3, 2), torch.tensor([0, 1, 1])).item()  # log 2
@@ -19,7 +21,8 @@ def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
     """
     if y.dim() == 2:
         return F.binary_cross_entropy_with_logits(logits, y.to(logits.dtype))
-    if torch._C._are_functorch_transforms_active():  # where torch takes its loss apart in Python, which is slower
+    if torch._C._are_functorch_transforms_active() and logits.shape[:-1] == y.shape:
+        # there torch takes its loss apart in Python, which is slower
         return -logits.log_softmax(-1).gather(-1, y.unsqueeze(-1)).mean()
     return F.cross_entropy(logits, y)
 

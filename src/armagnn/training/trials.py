@@ -1,9 +1,9 @@
 """Trials are an axis: R trainings of one network on the same data, as one training.
 
 Parameters have one more axis, of length R; ``torch.func.vmap`` carries it through the network, where the kernels fold
-it into the feature axis of one product. Each trial has its own initial weights, masks, learning rate, L2 weight, drop
-rates and early stopping, and gives what it would give alone: initial weights and the seeds of its masks are functions
-of its own seed, and nothing mixes the trials but the order in which a sum is taken.
+it into the feature axis of one product, or take the trials one by one. Each trial has its own initial weights, masks,
+learning rate, L2 weight, drop rates and early stopping, and gives what it would give alone: initial weights and the
+seeds of its masks are functions of its own seed, and nothing mixes the trials but the order in which a sum is taken.
 
 On a GPU a step, and what follows the last step of an epoch (validation, early stopping), are recorded once and
 replayed: no part of them waits for the processor.

@@ -1,0 +1,358 @@
+"""The passes of an ARMA layer, forwards and backwards, step by step, by the kernels of a device.
+
+Trials are an axis here too. R layers run as one, with all that belongs to a node side by side: states of shape
+(N, R * K * F_out), which the operator propagates like any others, and W as R * K stacks. Only what mixes the features
+of X (V and W0), dropout and the mean over the stacks know that there are trials. Where they do better one by one
+(`one_by_one`), they go that way instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from armagnn.kernels import reference
+from armagnn.kernels.backends import backend
+from armagnn.kernels.one_by_one import Tensors, one_by_one
+from armagnn.kernels.ops_gradients import gradient_of_activation
+
+CHUNK = 1 << 14
+"""The fewest rows that are multiplied at a time where the product replaces its input; an eighth of many rows."""
+
+Matrix = tuple[Any, ...]
+
+
+class Settings(NamedTuple):
+    """X(0), T, K, F_out, whether X is propagated before W0, dropout (a tensor if trials have their own), activation."""
+
+    init: str
+    steps: int
+    stacks: int
+    width: int
+    early: bool
+    p: float | Tensor
+    act: str
+    slope: float
+
+
+class Run:
+    """One forward or backward pass over the tensors of a layer.
+
+    With R ``trials`` the tensors are those of `arma_layer` with R * K stacks. X is then what all trials share (sparse,
+    or dense of shape (N, F_in)); or a sparse matrix with values (R, nonzeros); or dense of shape (N, R, F_in), each
+    trial its own: then W0 and V hold one matrix for each trial, shape (R, F_in, K * F_out), before anything else.
+    Without trials (0) there is one network, and X may be a batch of signals.
+    """
+
+    def __init__(
+        self, settings: Settings, op: Matrix, sparse: Matrix | None, x: Tensor | None, like: Tensor, trials: int = 0
+    ) -> None:
+        self.settings, self.op, self.sparse, self.x = settings, op, sparse, x
+        self.kernels = backend(like.device)
+        self._ready: dict[bool, Matrix] = {}
+        self.trials, self.layers = trials, max(trials, 1)
+        self.nodes = op[0].shape[0] - 1
+        self.rows = self.nodes if x is None or trials else x.shape[0]
+        self.batch = self.rows // self.nodes
+        self.channels = self.layers * settings.stacks * settings.width
+
+    def times(self, x: Tensor, weight: Tensor) -> Tensor:
+        """Return ``x W`` for a dense x that may differ from trial to trial, shape (N * batch, R * columns of W)."""
+        if x.dim() == 2:
+            return x @ weight
+        return self.kernels.stack_matmul(x, weight).view(self.rows, -1)  # type: ignore[no-any-return]
+
+    def product(self, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """Return X W + bias, shape (N * batch, R * K * F_out)."""
+        if self.x is None:
+            return self.kernels.gcs(*self._features(False), weight, None, bias, "none", 0.0)  # type: ignore[no-any-return]
+        if self.x.dim() == 3:
+            out = self.times(self.x, weight)
+            return out if bias is None else out.add_(bias)
+        return self.kernels.affine(self.x, weight, None, bias, "none", 0.0)  # type: ignore[no-any-return]
+
+    def transposed_product(self, g: Tensor, x: Tensor | None = None) -> Tensor:
+        """Return X^T g, or that of another matrix, which has the shape of a dense X."""
+        x = self.x if x is None else x
+        if x is None:
+            return self.kernels.gcs(*self._features(True), g, None, None, "none", 0.0)  # type: ignore[no-any-return]
+        if x.dim() == 3:
+            return self.kernels.outer(x, g.view(self.nodes, self.trials, -1))  # type: ignore[no-any-return]
+        return x.t() @ g
+
+    def _features(self, transpose: bool) -> Matrix:
+        """Return a sparse X or X^T; one whose values differ from trial to trial is made ready once, when needed."""
+        matrix = self._ready.get(transpose)
+        if matrix is None:
+            rowptr, col, value, t_rowptr, t_col, t_value, *rest = self.sparse  # type: ignore[misc]
+            matrix = (t_rowptr, t_col, t_value) if transpose else (rowptr, col, value)
+            if value.dim() == 2:
+                matrix = self.kernels.nonzeros(*matrix[:2], value, rest[0] if transpose else None)
+            self._ready[transpose] = matrix
+        return matrix
+
+    def propagate(self, h: Tensor, transpose: bool = False) -> Tensor:
+        """Return L h or L^T h for h of shape (N * batch, F), or (N, R, F)."""
+        rowptr, col, value = self.op[3:6] if transpose else self.op[:3]
+        wide = h.view(self.nodes, h.numel() // self.nodes)
+        return self.kernels.gcs(rowptr, col, value, wide, None, None, "none", 0.0).view(h.shape)  # type: ignore[no-any-return]
+
+    def drop(self, h: Tensor, seed: Tensor, t: int, reuse: bool = False) -> Tensor:
+        """Return h with the entries dropped that the masks of step t drop; in the place of an h that it may reuse."""
+        p = self.settings.p
+        if not isinstance(p, Tensor):
+            return self.kernels.dropout(h, seed, p, t)  # type: ignore[no-any-return]
+        of_trials = h.view(self.nodes, self.layers, -1)
+        target = of_trials if reuse else None
+        return self.kernels.dropout_trials(of_trials, seed, p.view(-1), t, target).view(h.shape)  # type: ignore[no-any-return]
+
+    def step(
+        self, t: int, h: Tensor, skip: Tensor, bias: Tensor | None, seed: Tensor | None, reuse: bool, mean: bool = False
+    ) -> Tensor:
+        """Return σ(L h + dropout(skip) + bias), or its mean over the stacks; it may write over a skip it may reuse."""
+        s, shape = self.settings, (self.nodes, self.batch * self.channels)
+        bias = bias if bias is None or self.batch == 1 else bias.repeat(self.batch)
+        if isinstance(s.p, Tensor) and seed is not None:  # rates on the device, which the product cannot take
+            skip, seed, reuse = self.drop(skip, seed, t, reuse), None, True
+        skip = skip.view(shape)
+        arguments = (*self.op[:3], h.view(shape), skip, bias, s.act, s.slope, seed, 0.0 if seed is None else s.p, t)
+        if mean:
+            out: Tensor = self.kernels.gcs(*arguments, stacks=s.stacks, group=s.width)
+            return out.view(self.rows * self.layers, s.width)
+        out = self.kernels.gcs(*arguments, skip if reuse and self.kernels.IN_PLACE else None)
+        return out.view(self.rows, self.channels)
+
+    def early_step(
+        self, propagated: Tensor, w0: Tensor, w: Tensor | None, v: Tensor, own: Tensor | None, late: Tensor | None,
+        seed: Tensor | None, keep: bool,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
+        """Return X V (with the bias unless it comes late), σ((L X) W0 + dropout(X V) + bias), and that times W."""
+        s, bias = self.settings, own if late is None else late
+        again = s.steps > 1 and v.shape[0] == 1
+        ahead = None if s.steps == 1 or w is None else w[0]
+        fused = (
+            None
+            if self.trials or (seed is not None and isinstance(s.p, Tensor))
+            else self.kernels.early_step(
+                self.x,
+                propagated,
+                v[0],
+                w0,
+                bias,
+                ahead,
+                s.act,
+                s.slope,
+                seed,
+                0.0 if seed is None else s.p,
+                s.width,
+                again,
+                keep or ahead is None,
+            )
+        )
+        if fused is not None:
+            return fused  # type: ignore[no-any-return]
+        skip = self.product(v[0], own if late is None else None)
+        dropped = skip if seed is None else self.drop(skip, seed, 0)
+        if propagated.dim() == 2:
+            return skip, self.kernels.affine(propagated, w0, dropped, late, s.act, s.slope), None
+        state = self.times(propagated, w0).add_(dropped)
+        return skip, reference.activate(state if late is None else state.add_(late), s.act, s.slope), None
+
+    def stacked(self, h: Tensor) -> Tensor:
+        """Return the stacks as an axis, shape (N * batch, R * K, F_out)."""
+        return h.view(self.rows, self.layers * self.settings.stacks, self.settings.width)
+
+    def mean(self, h: Tensor) -> Tensor:
+        """Return the mean over the stacks, shape (N * batch * R, F_out)."""
+        s = self.settings
+        return self.kernels.stack_mean(h.view(self.rows * self.layers, s.stacks, s.width))  # type: ignore[no-any-return]
+
+    def forward(
+        self, seed: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None, keep: bool
+    ) -> tuple[Tensor, Tensor | None, list[Tensor]]:
+        """Return the mean of the stacks, and if ``keep`` L X (if X was propagated first) and the states."""
+        s = self.settings
+        if tensors := self._one_by_one(seed, w0, v, bias):
+            from armagnn.kernels import cpu_trials  # numba takes half a second
+
+            out, kept = cpu_trials.forward(tensors, keep)
+            return out, None, [kept]
+        propagated: Tensor | None = None
+        skip: Tensor | None = None
+        ahead: Tensor | None = None  # the state times the next W, where a kernel has made it in passing
+        states: list[Tensor] = []
+        for t in range(s.steps):
+            # the bias rides along with X V, unless dropout or a tied X(0) must not see it
+            own = None if bias is None else bias[min(t, bias.shape[0] - 1)]
+            late = own if seed is not None or s.init == "tied" else None
+            if t == 0 and s.early:
+                propagated = self.propagate(self.x)  # type: ignore[arg-type]
+                skip, state, ahead = self.early_step(propagated, w0, w, v, own, late, seed, keep)  # type: ignore[arg-type]
+            else:
+                if skip is None or v.shape[0] > 1:
+                    skip = self.product(v[min(t, v.shape[0] - 1)], own if late is None else None)
+                if t == 0 and s.init == "zero":
+                    dropped = skip if seed is None else self.drop(skip, seed, t)
+                    state = self.kernels.finish(dropped, late, s.act, s.slope)
+                else:
+                    if t > 0:
+                        h = ahead if ahead is not None else self._next(state, w, t)  # type: ignore[arg-type]
+                        ahead = None
+                    else:
+                        h = skip if s.init == "tied" else self.product(w0, None)  # type: ignore[arg-type]
+                    last = t == s.steps - 1
+                    if last and not keep and self._means():
+                        return self.step(t, h, skip, late, seed, False, mean=True), None, []
+                    state = self.step(t, h, skip, late, seed, last and h is not skip)
+            if keep:
+                states.append(state)
+        return self.mean(state), propagated, states
+
+    def _next(self, state: Tensor, w: Tensor, t: int) -> Tensor:
+        """Return the state times the W of step t."""
+        return self.kernels.stack_matmul(self.stacked(state), w[min(t, w.shape[0]) - 1])  # type: ignore[no-any-return]
+
+    def _one_by_one(self, seed: Tensor | None, w0: Tensor | None, v: Tensor, bias: Tensor | None) -> Tensors | None:
+        """Return the tensors of trials that go one by one through the layer; None if they go side by side."""
+        if w0 is None or not self.kernels.ONE_BY_ONE:
+            return None
+        tensors = Tensors(self.settings, self.trials, self.op, self.sparse, self.x, seed, w0, v, bias)
+        return tensors if one_by_one(tensors) else None
+
+    def _means(self) -> bool:
+        """Return whether the last step should take the mean: it then gathers all stacks of a row, not block by block.
+
+        That saves two passes over the states, and costs the locality of blocks of columns where those fit a cache.
+        """
+        s = self.settings
+        return bool(self.kernels.MEAN and s.stacks > 1 and self.rows * self.layers * s.width > self.kernels.CACHED)
+
+    def backward(
+        self, g: Tensor, seed: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None,
+        propagated: Tensor | None, states: list[Tensor], needs_x: bool, consume: bool,
+    ) -> tuple[Tensor | None, ...]:  # fmt: skip
+        """Return the gradients of x, w0, w, v and bias."""
+        s, shared = self.settings, v.shape[0] == 1
+        if tensors := self._one_by_one(seed, w0, v, bias):
+            from armagnn.kernels import cpu_trials
+
+            return cpu_trials.backward(tensors, g, states[0], needs_x)
+        x_grad: Tensor | None = None
+        w0_grad: Tensor | None = None
+        w_grad = None if w is None else torch.zeros_like(w)
+        v_grads: list[Tensor] = []
+        bias_grads: list[Tensor] = []
+        skip_grad: Tensor | None = None
+        parts: dict[int, Tensor] = {}  # of the gradients of the W and of the bias, from steps that one kernel goes back
+        up: Tensor | None = None
+        before = False  # is `up` the gradient before the activation already? then bias and skip connection have it, too
+
+        def to_x(gradient: Tensor, weight: Tensor) -> None:
+            nonlocal x_grad
+            if needs_x:
+                x_grad = self._back(gradient, weight, x_grad)
+
+        for t in reversed(range(s.steps)):
+            # a spent buffer takes the gradient: the one that came down, or the state itself if nobody needs it again
+            if up is None:
+                state = states[t].view(-1, s.stacks, s.width)
+                pre = self._spread(g, state, state if consume else torch.empty_like(state))
+            elif before:
+                pre = up
+            else:
+                pre = gradient_of_activation(up, states[t].view(up.shape), s.act, s.slope, up)
+            pre = pre.view(self.rows, self.channels)
+            up = pre  # lets go of what came down before memory peaks, at the next buffer
+            early, first = t == 0 and s.early, t == 0 and (s.early or s.init == "zero")
+            down = None if first else self.propagate(pre, transpose=True)
+            if not (before and shared):
+                if bias is not None and (not shared or seed is not None):
+                    bias_grads.append(pre.sum(0))
+                through = pre if seed is None else self.drop(pre, seed, t, not early)  # an early W0 still needs it
+                if shared:
+                    skip_grad = through if skip_grad is None else skip_grad.add_(through)
+                else:
+                    v_grads.append(self.transposed_product(through))
+                    to_x(through, v[t])
+            if t > 0:
+                assert w is not None
+                assert w_grad is not None
+                assert down is not None
+                index, below = min(t, w.shape[0]) - 1, self.stacked(states[t - 1])
+                down = self.stacked(down)
+                added = self.stacked(skip_grad) if shared else None  # type: ignore[arg-type]
+                drop = None if seed is None or not shared else (seed, s.p, t - 1)
+                part = self.kernels.late_step(
+                    down, below, w[index], s.act, s.slope, self.layers, added, drop, parts.get(index)
+                )
+                before = part is not None
+                if before:
+                    parts[index], up = part, down
+                else:
+                    if self.trials:
+                        w_grad[index].baddbmm_(below.permute(1, 2, 0), down.transpose(0, 1))
+                    else:  # one product a stack: cuBLAS splits a long sum over the GPU, not a batch of them
+                        for k in range(s.stacks):
+                            w_grad[index, k].addmm_(below[:, k].t(), down[:, k])
+                    up = self._times(down, w[index].transpose(1, 2))
+            elif early:
+                assert propagated is not None
+                assert w0 is not None
+                w0_grad = self.transposed_product(pre, propagated)
+                if needs_x:
+                    lifted = self.propagate(self._back(pre, w0, None), transpose=True)
+                    x_grad = lifted if x_grad is None else x_grad.add_(lifted)
+            elif s.init == "linear":
+                assert down is not None
+                assert w0 is not None
+                w0_grad = self.transposed_product(down)
+                to_x(down, w0)
+            elif s.init == "tied":
+                assert down is not None
+                if bias is not None and shared and seed is None:
+                    assert skip_grad is not None
+                    bias_grads.append(skip_grad.sum(0))
+                if shared:
+                    skip_grad = down.add_(skip_grad)  # type: ignore[arg-type]
+                else:
+                    v_grads[-1] += self.transposed_product(down)
+                    to_x(down, v[0])
+        for index, part in parts.items():
+            total = part.sum(0)
+            w_grad[index] += total[:, :-1]  # type: ignore[index]
+            if bias is not None and shared and seed is not None:
+                bias_grads.append(total[:, -1].flatten().to(bias.dtype))
+        if shared:
+            assert skip_grad is not None
+            v_grads = [self.transposed_product(skip_grad)]
+            to_x(skip_grad, v[0])
+            if bias is not None and not bias_grads:
+                bias_grads = [skip_grad.sum(0)]
+            elif bias_grads:
+                bias_grads = [sum(bias_grads[1:], bias_grads[0])]
+        bias_grad = None if bias is None else torch.stack(bias_grads[::-1])
+        v_grad = v_grads[0].unsqueeze(0) if len(v_grads) == 1 else torch.stack(v_grads[::-1])
+        return x_grad, w0_grad, w_grad, v_grad, bias_grad
+
+    def _spread(self, g: Tensor, state: Tensor, target: Tensor) -> Tensor:
+        """Return the gradient before the activation, in the target, from that of the mean over the stacks."""
+        s = self.settings
+        up = (g * (1.0 / s.stacks)).unsqueeze(1).expand(-1, s.stacks, -1)
+        return gradient_of_activation(up, state, s.act, s.slope, target)
+
+    def _back(self, g: Tensor, weight: Tensor, total: Tensor | None) -> Tensor:
+        """Return g W^T, in the shape of X, added to a total that may be written over."""
+        if weight.dim() == 2:
+            return g @ weight.t() if total is None else total.addmm_(g, weight.t())
+        found: Tensor = self.kernels.stack_matmul(g.view(self.nodes, self.trials, -1), weight.transpose(1, 2))
+        return found if total is None else total.add_(found)
+
+    def _times(self, h: Tensor, weight: Tensor) -> Tensor:
+        """Return ``h[:, k] @ weight[k]`` in the place of h."""
+        if self.rows <= CHUNK:
+            return self.kernels.stack_matmul(h, weight)  # type: ignore[no-any-return]
+        for piece in h.split(max(CHUNK, -(-self.rows // 8))):  # type: ignore[no-untyped-call]
+            piece.copy_(self.kernels.stack_matmul(piece, weight))
+        return h

@@ -41,23 +41,34 @@ def _product_rows(
     # Blocks of columns outermost: the rows of x that a block touches are few enough to stay in the second-level cache.
     for block in range(starts.size):
         c, width = starts[block], widths[block]
+        last = c + width
         for i in range(lo, hi):
             k = i if has_skip else 0
             start, end = np.int64(rowptr[i]), np.int64(rowptr[i + 1])
             if width == 64:
-                gather(out, i, c, skip, k, bias, x, col, value, start, end, relu, slope, 64)
+                gather(out, i, c, c, skip, k, bias, x, col, value, start, end, relu, slope, 64, 0)
+            elif width > 32:
+                gather(out, i, c, last - 32, skip, k, bias, x, col, value, start, end, relu, slope, 32, 1)
             elif width == 32:
-                gather(out, i, c, skip, k, bias, x, col, value, start, end, relu, slope, 32)
+                gather(out, i, c, c, skip, k, bias, x, col, value, start, end, relu, slope, 32, 0)
+            elif width > 16:
+                gather(out, i, c, last - 16, skip, k, bias, x, col, value, start, end, relu, slope, 16, 1)
             elif width == 16:
-                gather(out, i, c, skip, k, bias, x, col, value, start, end, relu, slope, 16)
+                gather(out, i, c, c, skip, k, bias, x, col, value, start, end, relu, slope, 16, 0)
+            elif width > 8:
+                gather(out, i, c, last - 8, skip, k, bias, x, col, value, start, end, relu, slope, 8, 1)
             elif width == 8:
-                gather(out, i, c, skip, k, bias, x, col, value, start, end, relu, slope, 8)
+                gather(out, i, c, c, skip, k, bias, x, col, value, start, end, relu, slope, 8, 0)
+            elif width > 4:
+                gather(out, i, c, last - 4, skip, k, bias, x, col, value, start, end, relu, slope, 4, 1)
             elif width == 4:
-                gather(out, i, c, skip, k, bias, x, col, value, start, end, relu, slope, 4)
+                gather(out, i, c, c, skip, k, bias, x, col, value, start, end, relu, slope, 4, 0)
+            elif width > 2:
+                gather(out, i, c, last - 2, skip, k, bias, x, col, value, start, end, relu, slope, 2, 1)
             elif width == 2:
-                gather(out, i, c, skip, k, bias, x, col, value, start, end, relu, slope, 2)
+                gather(out, i, c, c, skip, k, bias, x, col, value, start, end, relu, slope, 2, 0)
             else:
-                gather(out, i, c, skip, k, bias, x, col, value, start, end, relu, slope, 1)
+                gather(out, i, c, c, skip, k, bias, x, col, value, start, end, relu, slope, 1, 0)
 
 
 @compiled(parallel=True)
@@ -130,10 +141,10 @@ def _counting_sort(key: Array, order: Array, buckets: int, pointer: Array, perm:
 
 
 @functools.lru_cache
-def _blocks(width: int) -> tuple[Array, Array, bool]:
-    """Return where the blocks of columns start, how wide they are, and whether none overlaps another."""
+def _blocks(width: int) -> tuple[Array, Array]:
+    """Return where the blocks of columns start, and how wide they are."""
     starts, widths = blocks(width)
-    return np.array(starts, dtype=np.int64), np.array(widths, dtype=np.int64), sum(widths) == width
+    return np.array(starts, dtype=np.int64), np.array(widths, dtype=np.int64)
 
 
 def gcs(
@@ -148,9 +159,8 @@ def gcs(
     trials = value.shape[0] if many else 1
     if many and rowptr.dim() == 1:
         rowptr, col, value = nonzeros(rowptr, col, value, None)
-    starts, widths, apart = _blocks(max(1, x.shape[1] // trials))
-    if target is None or target.dtype != work or not apart:
-        # a block that overlaps the one before it would read what that has written over the skip connection
+    starts, widths = _blocks(max(1, x.shape[1] // trials))
+    if target is None or target.dtype != work:
         target = torch.empty(rowptr.shape[-1] - 1, x.shape[1], dtype=work)
     out = target
     if out.numel():

@@ -248,7 +248,7 @@ def _backward(
 def _of_graph(matrix: tuple[Any, ...], x: Tensor, width: int) -> _Graph:
     rowptr, col, value = (to_numpy(part) for part in matrix)
     nothing = np.zeros((1, max(x.shape[2], width)), value.dtype)
-    return _Graph(rowptr, col, value, _blocks(x.shape[2])[:2], _blocks(width)[:2], nothing)
+    return _Graph(rowptr, col, value, _blocks(x.shape[2]), _blocks(width), nothing)
 
 
 def _of_layer(settings: Any, seed: Tensor | None, weights: tuple[Tensor | None, ...]) -> _Layer:

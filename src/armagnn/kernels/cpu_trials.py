@@ -241,7 +241,7 @@ def _graph(t: Tensors, transpose: bool) -> _Graph:
     rowptr, col, value = map(to_numpy, t.op[3:6] if transpose else t.op[:3])
     half = _half(t)
     widest = max(2 * half, t.v.shape[-2])  # of a sum, which may be a gradient of X
-    blocks = (*_blocks(half)[:2], *_blocks(2 * half)[:2])
+    blocks = (*_blocks(half), *_blocks(2 * half))
     return _Graph(rowptr, col, value, *blocks, np.zeros((1, widest), value.dtype))
 
 
@@ -287,14 +287,14 @@ def _mean(nodes: int, stacks: int, width: int, half: int, kind: Any) -> _Rows:
     """Return the mean over the stacks of states, whose rows of ``half`` numbers lie one behind the other."""
     rowptr = np.arange(nodes + 1, dtype=np.int64)
     col = rowptr[:-1, None] * half + np.arange(stacks) * width
-    return _Rows(rowptr * stacks, col.reshape(-1), np.full(col.size, 1 / stacks, kind), *_blocks(width)[:2])
+    return _Rows(rowptr * stacks, col.reshape(-1), np.full(col.size, 1 / stacks, kind), *_blocks(width))
 
 
 @lru_cache(maxsize=16)
 def _share(rows: int, stacks: int, width: int, kind: Any) -> _Rows:
     """Return what gives every stack its share of the gradient of a mean; of one stack, all of it."""
     rowptr = np.arange(rows + 1, dtype=np.int64)
-    return _Rows(rowptr, rowptr[:-1].copy(), np.full(rows, 1 / stacks, kind), *_blocks(width)[:2])
+    return _Rows(rowptr, rowptr[:-1].copy(), np.full(rows, 1 / stacks, kind), *_blocks(width))
 
 
 def _copy(t: Tensors) -> _Rows:

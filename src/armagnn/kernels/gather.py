@@ -1,12 +1,14 @@
 """The inner loop of every product with a sparse matrix, as vector code.
 
-``gather(out, i, c, skip, k, bias, x, col, value, start, end, relu, slope, LANES)`` computes, for the columns c to
-c + LANES,
+``gather(out, i, c, d, skip, k, bias, x, col, value, start, end, relu, slope, LANES, TWICE)`` computes, for the columns
+c to c + LANES, and if ``TWICE`` for d to d + LANES as well,
 
     out[i] = act(skip[k] + bias + sum over start <= j < end of  value[j] * x[col[j]])
 
-with all ``LANES`` partial sums held in registers from the first to the last; ``act`` leaves what is not negative as it
-is and maps the rest to 0 (``relu``) or multiplies it by ``slope`` (1 for none).
+with all partial sums held in registers from the first to the last; ``act`` leaves what is not negative as it is and
+maps the rest to 0 (``relu``) or multiplies it by ``slope`` (1 for none). The two vectors of a block may overlap: both
+then compute the same numbers for the shared columns, which is cheaper than a masked or a scalar tail, or than going
+over the nonzeros once more. All is read before anything is written, so ``out`` may be ``skip``.
 
 Neither loop order in plain numba reaches that: the sums go through memory at every nonzero, and the code runs at about
 half the speed (docs/performance.md has the numbers). So the loop is emitted as LLVM vector instructions, which every
@@ -27,45 +29,35 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-WIDTHS: Final = (64, 32, 16, 8, 4, 2, 1)
-"""The block widths that are compiled. 64 floats are four AVX-512 registers, or sixteen of NEON."""
+WIDEST: Final = 64
+"""Columns of a block: 64 floats are four AVX-512 registers, or sixteen of NEON."""
 
 
 def blocks(width: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Cover ``width`` columns by blocks: return where they start and how wide they are.
-
-    The last block may overlap the one before it: both then compute the same numbers for the shared columns, which is
-    cheaper than a masked or a scalar tail.
+    """Cover ``width`` columns by blocks: return where they start and how wide they are, the last perhaps narrower.
 
     Example:
-        >>> blocks(50)
-        ((0, 18), (32, 32))
+        >>> blocks(50), blocks(100)
+        (((0,), (50,)), ((0, 64), (64, 36)))
     """
-    widest = next(w for w in WIDTHS if w <= width)
-    starts = list(range(0, width - widest + 1, widest))
-    widths = [widest] * len(starts)
-    rest = width - widest * len(starts)
-    if rest:
-        tail = min(w for w in WIDTHS if w >= rest)
-        starts.append(width - tail)
-        widths.append(tail)
-    return tuple(starts), tuple(widths)
+    starts = tuple(range(0, width, WIDEST))
+    return starts, tuple(min(WIDEST, width - start) for start in starts)
 
 
 _ARGUMENTS: Final = (
-    "out", "i", "c", "skip", "k", "bias", "x", "col", "value", "start", "end", "relu", "slope", "lanes",
+    "out", "i", "c", "d", "skip", "k", "bias", "x", "col", "value", "start", "end", "relu", "slope", "lanes", "twice",
 )  # fmt: skip
 
 
 @intrinsic(prefer_literal=True)
 def gather(
-    typingctx: Any, out: Any, i: Any, c: Any, skip: Any, k: Any, bias: Any, x: Any, col: Any, value: Any,
-    start: Any, end: Any, relu: Any, slope: Any, lanes: Any,
+    typingctx: Any, out: Any, i: Any, c: Any, d: Any, skip: Any, k: Any, bias: Any, x: Any, col: Any, value: Any,
+    start: Any, end: Any, relu: Any, slope: Any, lanes: Any, twice: Any,
 ) -> Any:  # fmt: skip
-    """Emit the loop for one row and one block of ``lanes`` columns (a literal); see the module's text."""
-    if not isinstance(lanes, types.IntegerLiteral):
+    """Emit the loop for one row and one block of one or two vectors of ``lanes`` columns (literals): see above."""
+    if not isinstance(lanes, types.IntegerLiteral) or not isinstance(twice, types.IntegerLiteral):
         return None
-    return types.void(out, i, c, skip, k, bias, x, col, value, start, end, relu, slope, lanes), _emit
+    return types.void(out, i, c, d, skip, k, bias, x, col, value, start, end, relu, slope, lanes, twice), _emit
 
 
 def _emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
@@ -91,11 +83,13 @@ def _emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any
         first = builder.insert_element(undefined, number, ir.Constant(i32, 0))
         return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(i32, width), [0] * width))
 
-    def place(name: str, row: Any) -> Any:
-        """Return the address of column c in a row, which may be part of a longer one."""
+    columns = [index(arg[name]) for name in ("c", "d")[: 1 + kind["twice"].literal_value]]
+
+    def places(name: str, row: Any) -> list[Any]:
+        """Return the addresses of the vectors in a row, which may be part of a longer one."""
         down = builder.extract_value(array[name].strides, 0)
         start = cgutils.pointer_add(builder, array[name].data, builder.mul(index(row), down))
-        return builder.gep(start, [index(arg["c"])])
+        return [builder.gep(start, [column]) for column in columns]
 
     def load(pointer: Any) -> Any:
         return builder.load(builder.bitcast(pointer, vector.as_pointer()), align=size)
@@ -110,29 +104,37 @@ def _emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any
         return builder.bitcast(builder.shl(wide, ir.Constant(wide.type, [16] * width)), vector)
 
     first, last = index(arg["start"]), index(arg["end"])
-    initial = builder.fadd(load(place("skip", arg["k"])), load(builder.gep(array["bias"].data, [index(arg["c"])])))
+    initial = [
+        builder.fadd(load(skip), load(builder.gep(array["bias"].data, [column])))
+        for skip, column in zip(places("skip", arg["k"]), columns, strict=True)
+    ]
     before = builder.basic_block
     loop, done = builder.append_basic_block("nonzeros"), builder.append_basic_block("finish")
     builder.cbranch(builder.icmp_signed("<", first, last), loop, done)
 
     builder.position_at_end(loop)
-    j, total = builder.phi(i64), builder.phi(vector)
+    j, totals = builder.phi(i64), [builder.phi(vector) for _ in columns]
     j.add_incoming(first, before)
-    total.add_incoming(initial, before)
     neighbour = builder.load(builder.gep(array["col"].data, [j]))
-    weight = builder.load(builder.gep(array["value"].data, [j]))
-    added = builder.call(fma, [splat(weight), load_x(place("x", neighbour)), total])
+    weight = splat(builder.load(builder.gep(array["value"].data, [j])))
+    added = [
+        builder.call(fma, [weight, load_x(x), total]) for x, total in zip(places("x", neighbour), totals, strict=True)
+    ]
     following = builder.add(j, ir.Constant(i64, 1))
     j.add_incoming(following, loop)
-    total.add_incoming(added, loop)
+    for total, start, more in zip(totals, initial, added, strict=True):
+        total.add_incoming(start, before)
+        total.add_incoming(more, loop)
     builder.cbranch(builder.icmp_signed("<", following, last), loop, done)
 
     builder.position_at_end(done)
-    result = builder.phi(vector)
-    result.add_incoming(initial, before)
-    result.add_incoming(added, loop)
-    # ordered comparison: NaN is not below zero and stays; -inf times a zero slope would be NaN, hence `relu`
-    below = builder.select(arg["relu"], zero, builder.fmul(result, splat(arg["slope"])))
-    result = builder.select(builder.fcmp_ordered("<", result, zero), below, result)
-    builder.store(result, builder.bitcast(place("out", arg["i"]), vector.as_pointer()), align=size)
+    results = [builder.phi(vector) for _ in columns]  # all of them stand before anything else in their block
+    slope = splat(arg["slope"])
+    for result, start, more, target in zip(results, initial, added, places("out", arg["i"]), strict=True):
+        result.add_incoming(start, before)
+        result.add_incoming(more, loop)
+        # ordered comparison: NaN is not below zero and stays; -inf times a zero slope would be NaN, hence `relu`
+        below = builder.select(arg["relu"], zero, builder.fmul(result, slope))
+        final = builder.select(builder.fcmp_ordered("<", result, zero), below, result)
+        builder.store(final, builder.bitcast(target, vector.as_pointer()), align=size)
     return context.get_dummy_value()

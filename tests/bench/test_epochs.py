@@ -20,7 +20,8 @@ def test_both_sides_train_the_same_network() -> None:
     assert sorted(torch.cat([fold.train, fold.val, fold.test]).tolist()) == list(range(dataset.num_graphs))
     net = epochs.network()
     task = GraphTask(dataset, net, fold, batch_size=16)
-    assert task.start(0) is False
+    task.start(0)
+    assert task.room(0) == ()
     batch = task.batch(torch.tensor([0]))
     peer = Network(net.convs[0].to_pyg(), global_mean_pool)  # type: ignore[operator]
     peer.head[0].load_state_dict(net.head[0].state_dict())

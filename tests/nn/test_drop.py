@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from armagnn import CSR, kernels
-from armagnn.nn.drop import drop
+from armagnn.kernels.random import draw_seed, source
+from armagnn.nn import ARMAConv
+from armagnn.nn.drop import Zero, drop
 
 
 @pytest.mark.parametrize("sparse", [True, False])
@@ -38,3 +40,24 @@ def test_a_probability_that_is_a_tensor_is_handed_on_unread(monkeypatch: pytest.
     drop(x, p, True)
     drop(CSR.from_dense(x), p, True)
     assert [one is p for one in seen] == [True, True]
+
+
+def test_a_zero_takes_its_seed_and_drops_nothing() -> None:
+    x, seeds = torch.ones(3, 2), torch.tensor([7, 8, 9])
+    conv = ARMAConv(2, 2, dropout=0.5)
+    edges = torch.tensor([[0, 1], [1, 0]])
+    for p, left in ((Zero(), 9), (0.0, 7), (torch.tensor(0.0), 9)):
+        conv.dropout = p
+        with source(seeds):
+            drop(x, p, True)
+            conv(x, edges)
+            assert draw_seed(x.device).item() == left
+        with source(seeds):
+            drop(x, p, False)
+            conv.eval()(x, edges)
+            conv.train()
+            assert draw_seed(x.device).item() == 7
+    assert drop(x, Zero(), True) is x
+    state = torch.get_rng_state()
+    drop(x, Zero(), True)  # where seeds come from torch's generator, none is drawn
+    assert torch.equal(torch.get_rng_state(), state)

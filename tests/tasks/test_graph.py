@@ -58,8 +58,8 @@ def make_net(method: str, outputs: int = 2, features: int = 8, **changes: Any) -
     return GraphNet(method, features, outputs, hidden=8, options=OPTIONS[method], **changes)
 
 
-def make_task(data: GraphsDataset, net: GraphNet, **options: Any) -> GraphTask:
-    return GraphTask(data, net, FOLD, **{"batch_size": 8, "dtype": F64} | options)
+def make_task(data: GraphsDataset, net: GraphNet, fold: Fold | None = None, **options: Any) -> GraphTask:
+    return GraphTask(data, net, fold or FOLD, **{"batch_size": 8, "dtype": F64} | options)
 
 
 # ------------------------------------------------------------------------------------------------------------- network
@@ -162,37 +162,58 @@ def test_an_epoch_sees_every_training_graph_once(mutag: GraphsDataset, padded: b
     task = make_task(mutag, make_net("arma"), padded=padded)
     for epoch in range(2):
         task.start(epoch)
-        ids = torch.cat([task.batch(torch.tensor([step])).ids for step in range(task.steps)])
+        ids = torch.cat([task.batch(torch.tensor([step]), task.room(step)).ids for step in range(task.steps)])
         assert sorted(ids[ids < 40].tolist()) == FOLD.train.tolist()
         assert ids[ids < 40].tolist() == torch.cat(batches_of(FOLD.train, 8, 0, epoch)).tolist()
 
 
-def test_there_is_more_room_only_when_it_is_needed(mutag: GraphsDataset) -> None:
-    task = make_task(mutag, make_net("arma"), padded=True)
-    grown = [task.start(epoch) for epoch in range(12)]
-    assert grown[0]
-    assert sum(grown) < 6
-    assert not make_task(mutag, make_net("arma"), padded=False).start(0)
+def test_batches_are_padded_to_a_few_sizes_that_waste_little(mutag: GraphsDataset) -> None:
+    task = make_task(mutag, make_net("arma"), padded=True, batch_size=8)
+    rooms, filled, padded = set(), 0, 0
+    for epoch in range(30):
+        task.start(epoch)
+        for step, ids in enumerate(batches_of(FOLD.train, 8, 0, epoch)):
+            room = task.room(step)
+            rooms.add(room)
+            rows, nonzeros = task.graphs.measure(ids)
+            assert rows < room[0]
+            assert nonzeros <= room[1]
+            batch = task.batch(torch.tensor([step]), room)
+            assert (batch.num_nodes, batch.op.nnz) == room
+            filled, padded = filled + rows, padded + room[0]
+    assert 1 < len(rooms) < 6
+    assert padded < 1.5 * filled  # sizes are multiples of 64, and a batch has about 140 nodes
+    plain = make_task(mutag, make_net("arma"), padded=False)
+    plain.start(0)
+    assert plain.room(0) == ()
 
 
-def test_the_room_of_an_epoch_does_not_depend_on_what_was_done_before(mutag: GraphsDataset) -> None:
-    def rooms(task: GraphTask, *epochs: int) -> list[tuple[int, int]]:
-        sizes = []
+def test_the_room_of_a_batch_does_not_depend_on_what_was_done_before(mutag: GraphsDataset) -> None:
+    def rooms(task: GraphTask, *epochs: int) -> list[list[tuple[int, ...]]]:
+        found = []
         for epoch in epochs:
             task.start(epoch)
-            batch = task.batch(torch.tensor([0]))
-            sizes.append((batch.num_nodes, batch.op.nnz))
-        return sizes
+            found.append([task.room(step) for step in range(task.steps)])
+        return found
 
     def fresh() -> GraphTask:
         return make_task(mutag, make_net("arma"), padded=True)
 
     whole = rooms(fresh(), *range(12))
-    assert len(set(whole)) > 1  # or there is nothing to get wrong
-    assert [rooms(fresh(), epoch)[0] for epoch in range(12)] == whole
+    assert len({room for of_epoch in whole for room in of_epoch}) > 1  # or there is nothing to get wrong
     assert rooms(fresh(), 11, 0, 0, 5) == [whole[11], whole[0], whole[0], whole[5]]
-    task = fresh()
-    assert [task.start(11), task.start(11), task.start(0)] == [True, False, True]
+
+
+@pytest.mark.parametrize("edges", [True, False])
+def test_there_is_room_for_the_largest_graphs_and_for_graphs_without_edges(mutag: GraphsDataset, edges: bool) -> None:
+    many = mutag if edges else replace(mutag, edge_index=mutag.edge_index[:, :0])
+    few = Fold(torch.tensor([0]), torch.tensor([1]), torch.tensor([2]))
+    for fold in (few, FOLD):
+        task = make_task(many, make_net("gcn"), fold=fold, padded=True)
+        task.start(0)
+        batch = task.batch(torch.tensor([0]), task.room(0))
+        assert batch.num_nodes % 64 == 0
+        assert batch.ids[-1] == 40
 
 
 def test_metrics_are_those_of_the_graphs_one_by_one(

@@ -73,9 +73,9 @@ def test_step_and_validation_are_recorded(monkeypatch: pytest.MonkeyPatch) -> No
 
     recorded, original = [], module.capture
 
-    def watched(work: Callable[[], object], warmup: int) -> Callable[[], None]:
-        replay = original(work, warmup=warmup)
-        recorded.append(getattr(work, "__name__", ""))  # only if it went well
+    def watched(work: Any, warmup: int, pool: object) -> Callable[[], None]:
+        replay = original(work, warmup=warmup, pool=pool)
+        recorded.append(work.func.__name__)  # only if it went well
         return replay
 
     monkeypatch.setattr(module, "capture", watched)

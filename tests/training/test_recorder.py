@@ -21,31 +21,44 @@ def test_on_a_processor_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(done) == EAGER + 3
 
 
-def test_on_a_gpu_work_is_recorded_once_after_a_few_times_and_anew_when_forgotten(
+def test_on_a_gpu_work_is_recorded_after_a_few_times_and_sooner_for_other_arguments(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     done: list[str] = []
+    pools: list[object] = []
 
-    def capture(work: Callable[[], None], warmup: int) -> Callable[[], None]:
-        done.append("record")
-        return lambda: done.append("replay")
+    def capture(work: Callable[[], None], warmup: int, pool: object) -> Callable[[], None]:
+        pools.append(pool)
+        before = len(done)
+        work()
+        (name,) = done[before:]
+        done[before:] = [f"record {name}"]
+        return lambda: done.append(f"replay {name}")
 
     monkeypatch.setattr(module, "capture", capture)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", object)
     recorder = Recorder(torch.device("cuda"))
-    work = lambda: done.append("eager")  # noqa: E731
+
+    def work(*sizes: int) -> None:
+        done.append(str(sizes))
+
     for _ in range(EAGER + 2):
-        recorder.do(work)
-    assert done == ["eager"] * EAGER + ["record", "replay", "replay"]
-    recorder.forget()
-    recorder.do(work)
-    assert done[-1] == "eager"
+        recorder.do(work, 3)
+    assert done == ["(3,)"] * EAGER + ["record (3,)", "replay (3,)", "replay (3,)"]
+    for sizes in ((4,), (3,), (4,), (4,)):
+        recorder.do(work, *sizes)
+    assert done[EAGER + 3 :] == ["(4,)", "replay (3,)", "record (4,)", "replay (4,)", "replay (4,)"]
+    assert pools[0] is pools[1]
+    recorder.do(lambda: done.append("other"))  # which has not been recorded for any arguments
+    assert done[-1] == "other"
 
 
 def test_what_cannot_be_recorded_is_done_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(work: Callable[[], None], warmup: int) -> Callable[[], None]:
+    def refuse(work: Callable[[], None], warmup: int, pool: object) -> Callable[[], None]:
         raise RuntimeError("it waits\nfor the processor")
 
     monkeypatch.setattr(module, "capture", refuse)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", object)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
     done: list[int] = []
     recorder = Recorder(torch.device("cuda"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -190,6 +191,22 @@ def test_the_order_and_the_company_do_not_matter() -> None:
         assert_close(forward[seed], backward[seed])
 
 
+def test_what_no_trial_drops_is_not_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    from armagnn import kernels
+
+    def refuse(*_: Any) -> Tensor:
+        raise AssertionError
+
+    free = [replace(setting, rates=(0.0, 0.0, 0.0)) for setting in SETTINGS]
+    whole = run("gcn", free, epochs=5)
+    monkeypatch.setattr(kernels, "dropout", refuse)
+    again = run("gcn", free, epochs=5)
+    for seed in whole:
+        assert_same(whole[seed], again[seed])
+    with pytest.raises(AssertionError):
+        run("gcn", [*free, replace(SETTINGS[0], rates=(0.0, 0.1, 0.0))], epochs=2)
+
+
 def test_the_callers_generator_is_left_alone() -> None:
     torch.manual_seed(5)
     trials = make("gcn", SETTINGS, epochs=3)
@@ -233,11 +250,13 @@ class Scripted:
     def __init__(self, results: Sequence[tuple[float, float]]) -> None:
         self.results, self.epoch, self.steps = results, -1, 1
 
-    def start(self, epoch: int) -> bool:
+    def start(self, epoch: int) -> None:
         self.epoch = epoch
-        return False
 
-    def batch(self, step: Tensor) -> None: ...
+    def room(self, step: int) -> tuple[int, ...]:
+        return ()
+
+    def batch(self, step: Tensor, room: tuple[int, ...]) -> None: ...
 
     def loss(self, predict: Any, batch: None, target: Tensor) -> Tensor:
         data = DATA[True]

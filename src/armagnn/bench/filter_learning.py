@@ -114,11 +114,14 @@ class FilterTask:
     def __init__(self, data: FilterData, op: GraphOperator) -> None:
         self.data, self.op = data, op
 
-    def start(self, epoch: int) -> bool:
+    def start(self, epoch: int) -> None:
         """No epoch is different from the others."""
-        return False
 
-    def batch(self, step: Tensor | None = None) -> str:
+    def room(self, step: int) -> tuple[int, ...]:
+        """No step is, either."""
+        return ()
+
+    def batch(self, step: Tensor | None = None, room: tuple[int, ...] = ()) -> str:
         """All training images."""
         return "train"
 

@@ -205,7 +205,7 @@ dropout, dropout_trials, adam = cpu_dropout.dropout, cpu_dropout.dropout_trials,
 row_max, row_max_back = cpu_maxima.row_max, cpu_maxima.row_max_back
 attend, attend_back = cpu_attention.attend, cpu_attention.attend_back
 early_step, late_step = reference.early_step, reference.late_step
-finish = reference.finish
+finish, trial_products = reference.finish, reference.trial_products
 stack_matmul, outer = cpu_products.stack_matmul, cpu_products.outer
 
 

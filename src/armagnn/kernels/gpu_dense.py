@@ -13,7 +13,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from armagnn.kernels import reference
 from armagnn.kernels.gpu_rules import ACTIVATIONS, activated, keep, keep_fours, limit_of, through
 from armagnn.kernels.random import DROPOUT, threshold
 
@@ -22,9 +21,6 @@ MOST_CHANNELS: Final = 64
 
 ROWS: Final = 16
 """Rows that a program of the backward step takes at a time: with more, fewer programs find room in the registers."""
-
-OUTER_ROWS: Final = 32
-"""The same where there is only the one product."""
 
 COLUMNS: Final = 1 << 15
 """Columns of all programs together, about, where each leaves a part of a gradient that is to be read and added up."""
@@ -133,26 +129,6 @@ def _late_kernel(
     tl.store(partial + row, column, mask=cols_in)
 
 
-@triton.jit
-def _outer_kernel(
-    x, g, partial, rows, trials, fan_in, width, tiles,
-    PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_I: tl.constexpr, BLOCK_C: tl.constexpr,
-):  # fmt: skip
-    trial = tl.program_id(1)
-    m, i, c = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_I), tl.program_id(2) * BLOCK_C + tl.arange(0, BLOCK_C)
-    total = tl.zeros((BLOCK_I, BLOCK_C), dtype=tl.float32)
-    first = tl.program_id(0).to(tl.int64) * tiles * BLOCK_M
-    for tile in range(tiles):
-        r = first + tile * BLOCK_M + m
-        row = (r * trials + trial)[:, None]
-        left = tl.load(x + row * fan_in + i[None, :], mask=(r < rows)[:, None] & (i < fan_in)[None, :], other=0.0)
-        right = tl.load(g + row * width + c[None, :], mask=(r < rows)[:, None] & (c < width)[None, :], other=0.0)
-        total += tl.dot(tl.trans(left), right, input_precision=PRECISION)
-    place = (tl.program_id(0).to(tl.int64) * trials + trial) * fan_in * width
-    inside = (i < fan_in)[:, None] & (c < width)[None, :]
-    tl.store(partial + place + i[:, None] * width + c[None, :], total, mask=inside)
-
-
 class EarlyStep(NamedTuple):
     """What the first step leaves: X V (with the bias, if nothing is dropped), its state, and the state times W."""
 
@@ -182,7 +158,7 @@ def early_step(
         rows, fan_in, width, group, 0, threshold(p), 1.0 / (1.0 - p),
         SLOPE=float(slope), BIAS=bias is not None, DROP=seed is not None, FOURS=group % 4 == 0, ACT=ACTIVATIONS[act],
         PURPOSE=DROPOUT, KEEP_SKIP=keep_skip, KEEP_STATE=keep_state, NEXT=w is not None,
-        PRECISION=_precision(x),
+        PRECISION=precision(x),
         BLOCK_M=block_m, BLOCK_I=max(16, triton.next_power_of_2(fan_in)),
         BLOCK_C=max(16, triton.next_power_of_2(group)), num_warps=4,
     )  # fmt: skip
@@ -222,37 +198,16 @@ def late_step(
         down, below, w.contiguous(), down if skip is None else skip, seed.contiguous(), rate, parts,
         rows, stacks * group, group, own, tiles, step, limit, scale,
         SLOPE=float(slope), ACT=ACTIVATIONS[act], SKIP=skip is not None, DROP=drop is not None,
-        FOURS=group % 4 == 0, RATES=rates, FRESH=fresh, PURPOSE=DROPOUT, PRECISION=_precision(below), BLOCK_M=ROWS,
+        FOURS=group % 4 == 0, RATES=rates, FRESH=fresh, PURPOSE=DROPOUT, PRECISION=precision(below), BLOCK_M=ROWS,
         BLOCK_C=block_c, num_warps=4,
     )  # fmt: skip
     return parts
-
-
-def outer(x: Tensor, g: Tensor) -> Tensor:
-    """Return ``x[:, r]^T g[:, r]`` for every trial r, shape (R, F, C), of x (M, R, F) and g (M, R, C).
-
-    A batched product has one block of the GPU for each trial and tile of its result, however many rows there are to
-    add up. Here the rows are shared out, and the parts are added in a fixed order.
-    """
-    rows, trials, fan_in = x.shape
-    width = g.shape[2]
-    if not _fits(x, fan_in) or not x.is_contiguous() or not g.is_contiguous():
-        return reference.outer(x, g)
-    block_c = min(64, max(16, triton.next_power_of_2(width)))
-    pieces, blocks = trials * triton.cdiv(width, block_c), triton.cdiv(rows, OUTER_ROWS)
-    tiles = triton.cdiv(blocks, max(1, COLUMNS // block_c // pieces))
-    chunks = triton.cdiv(blocks, tiles)
-    parts = torch.empty(chunks, trials, fan_in, width, dtype=torch.float32, device=x.device)
-    _outer_kernel[(chunks, trials, triton.cdiv(width, block_c))](
-        x, g, parts, rows, trials, fan_in, width, tiles, PRECISION=_precision(x), BLOCK_M=OUTER_ROWS,
-        BLOCK_I=max(16, triton.next_power_of_2(fan_in)), BLOCK_C=block_c, num_warps=4,
-    )  # fmt: skip
-    return parts.sum(0).to(x.dtype)
 
 
 def _fits(x: Tensor, widest: int) -> bool:
     return x.dtype in (torch.float32, torch.bfloat16) and widest <= MOST_CHANNELS and x.shape[0] > 0
 
 
-def _precision(x: Tensor) -> str:
+def precision(x: Tensor) -> str:
+    """Return how the tensor cores multiply numbers of the type of x, which must be as exact as the type."""
     return "bf16x6" if x.dtype == torch.float32 else "ieee"

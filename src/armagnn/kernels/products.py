@@ -1,28 +1,16 @@
 r"""Dense products of many trials, :math:`A_r B_r`, that stay fast where the sums are long and the results small.
 
-Gradients of weights are such products, :math:`X_r^\top G_r`, and so are the layers behind a flattened graph. A batched
-product gives a tile of the result one block of a GPU, however long the sum is. Here the sum is cut into pieces, whose
-products are the batch, and their totals come after.
+Gradients of weights are such products, :math:`X_r^\top G_r`, and so are the layers behind a flattened graph.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch import Tensor
 
-SHORTEST: Final = {"cuda": 512}
-"""By kind of device, the shortest piece of a sum; nowhere else are sums cut."""
-
-TILE: Final = 64
-"""Rows and columns of a result that one block of a GPU finds, about."""
-
-WANTED: Final = 512
-"""Blocks that keep a GPU busy."""
-
-PER_TRIAL: Final = 256
-"""Products that a sum must have for every trial to be cut: each trial then takes a launch of its own."""
+from armagnn.kernels.backends import backend
 
 
 class _Product(torch.autograd.Function):
@@ -30,7 +18,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def forward(a: Tensor, b: Tensor) -> Tensor:
-        return _by_pieces(a, b)
+        return backend(a.device).trial_products(a, b)  # type: ignore[no-any-return]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
@@ -74,31 +62,6 @@ def _apply(a: Tensor, b: Tensor) -> Tensor:
     return _Product.apply(a, b)  # type: ignore[no-any-return,no-untyped-call]
 
 
-def _by_pieces(a: Tensor, b: Tensor) -> Tensor:
-    """Return the products, each a sum of those of pieces where that pays."""
-    pieces = _pieces(a, b)
-    if pieces < 2:
-        return torch.bmm(a, b)
-    length = a.shape[2] // pieces
-    whole = length * pieces
-    # trial by trial, as pieces and trials together would be no batch without copying
-    parts = [
-        torch.bmm(split(left[:, :whole], 1, pieces).transpose(0, 1), split(right[:whole], 0, pieces))
-        for left, right in zip(a.unbind(0), b.unbind(0), strict=True)
-    ]
-    total = torch.stack(parts).sum(1)
-    return total if whole == a.shape[2] else torch.baddbmm(total, a[:, :, whole:], b[:, whole:])
-
-
-def _pieces(a: Tensor, b: Tensor) -> int:
-    """Return into how many pieces the sums are cut."""
-    (trials, rows, length), shortest = a.shape, SHORTEST.get(a.device.type)
-    if shortest is None or length < PER_TRIAL * trials:
-        return 1
-    tiles = trials * -(-rows // TILE) * -(-b.shape[2] // TILE)
-    return min(WANTED // max(1, tiles), length // shortest)
-
-
 def product(a: Tensor, b: Tensor) -> Tensor:
     """Return the product of a, shape (I, M), and b, shape (M, J), or the products of R trials, (R, I, M) and (R, M, J).
 
@@ -107,7 +70,7 @@ def product(a: Tensor, b: Tensor) -> Tensor:
         tensor([[1., 3., 5.]])
     """
     device = b.device.type
-    alone = device not in SHORTEST and not torch._C._are_functorch_transforms_active()
+    alone = device != "cuda" and not torch._C._are_functorch_transforms_active()
     if alone or torch.compiler.is_compiling():  # there is nothing that torch would not do as well
         return a @ b
     if torch.is_autocast_enabled(device) and b.dtype != torch.float64:

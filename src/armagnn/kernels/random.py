@@ -75,6 +75,12 @@ def draw_seed(device: torch.device) -> Tensor:
     return torch.randint(0, 2**62, (1,), dtype=torch.int64, device=device)
 
 
+def pass_seed() -> None:
+    """Leave out the next seed of a `source`, if there is one: those behind it stay what they are."""
+    if _source:
+        next(_source[-1], None)
+
+
 def threshold(p: float) -> int:
     """Return the smallest number that is kept: ``bits >= threshold(p)`` holds with probability ``1 - p``."""
     return min(round(p * 2**32), MASK)

@@ -151,6 +151,11 @@ def outer(x: Tensor, g: Tensor) -> Tensor:
     return torch.bmm(x.permute(1, 2, 0), g.transpose(0, 1))
 
 
+def trial_products(a: Tensor, b: Tensor) -> Tensor:
+    """Return ``a[r] @ b[r]`` for every trial r, shape (R, I, J), of a (R, I, M) and b (R, M, J)."""
+    return torch.bmm(a, b)
+
+
 def finish(skip: Tensor, bias: Tensor | None, act: str, slope: float) -> Tensor:
     """Return ``act(skip + bias)``, the step that has nothing to propagate."""
     return activate(skip.clone() if bias is None else skip + bias, act, slope)

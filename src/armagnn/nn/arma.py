@@ -15,12 +15,12 @@ from armagnn import kernels
 from armagnn.errors import ParameterError, ShapeError, UnknownNameError
 from armagnn.kernels.layer_run import Matrix
 from armagnn.kernels.layer_trials import Fixed, arma_trials, needs_gradient, usable_by_trials
-from armagnn.kernels.random import draw_seed
 from armagnn.kernels.transforms import is_batched
 from armagnn.nn import activations
 from armagnn.nn.checks import check_features, check_fit, check_kind, check_probability, check_size, check_weights
 from armagnn.nn.contraction import bounded, check_nonexpansive, check_operator
 from armagnn.nn.convergent import check_state, converge
+from armagnn.nn.drop import mask_seed
 from armagnn.nn.explain import masked_operator
 from armagnn.nn.recursion import Recursion, recursion
 from armagnn.nn.sequence import next_state, outputs
@@ -337,8 +337,7 @@ class ARMAConv(MessagePassing):
 
     def _seed(self, op: GraphOperator) -> Tensor | None:
         """Draw the seed of the masks, if there are any."""
-        dropping = self.training and (isinstance(self.dropout, Tensor) or self.dropout > 0)
-        return draw_seed(op.device) if dropping else None
+        return mask_seed(self.dropout, self.training, op.device)
 
     def _settings(self, features: Tensor | CSR) -> kernels.Settings:
         """Return what the recursion takes that is not a tensor."""

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+import torch
 from torch import Tensor
 
 from armagnn import kernels
-from armagnn.kernels.random import draw_seed
+from armagnn.kernels.random import draw_seed, pass_seed
 from armagnn.operators import CSR
 
 Features = TypeVar("Features", Tensor, CSR, Tensor | CSR)
+
+
+class Zero(float):
+    """A drop rate of 0 that uses up the seed of its mask, as a tensor that is 0 would.
+
+    So the masks that a trial draws are the same whether the trials beside it drop something here or not.
+    """
+
+
+def mask_seed(p: float | Tensor, training: bool, device: torch.device) -> Tensor | None:
+    """Draw the seed of a mask; None if nothing is dropped."""
+    if not training:
+        return None
+    if isinstance(p, Tensor) or p > 0:
+        return draw_seed(device)
+    if isinstance(p, Zero):
+        pass_seed()
+    return None
 
 
 def drop(x: Features, p: float | Tensor, training: bool) -> Features:
@@ -19,8 +38,9 @@ def drop(x: Features, p: float | Tensor, training: bool) -> Features:
     Sparse features are dropped among their stored values (a dropped zero is a zero) and stay sparse. The probability
     may be a tensor without axes, as when it differs between trials; its value is not read here.
     """
-    if not training or (not isinstance(p, Tensor) and p == 0):
+    seed = mask_seed(p, training, x.device)
+    if seed is None:
         return x
     if isinstance(x, CSR):
-        return x.with_value(kernels.dropout(x.value, draw_seed(x.device), p, 0))
-    return kernels.dropout(x, draw_seed(x.device), p, 0)
+        return x.with_value(kernels.dropout(x.value, seed, p, 0))
+    return kernels.dropout(x, seed, p, 0)

@@ -27,6 +27,18 @@ GRAPH_RATES: Final = ("hidden_dropout", "skip_dropout")
 CHUNK: Final = 1 << 15
 """About how many nodes are evaluated at a time: what bounds the memory of a large validation set."""
 
+USUAL: Final = 1.06
+"""Nodes (and nonzeros) of the room that most batches should fit into, as a multiple of the mean."""
+
+WIDER: Final = 1.25
+"""From one room to the next: each is recorded by itself, and a batch wastes what it does not fill."""
+
+LEAST: Final = -2
+"""Of the smallest room: so many times smaller than the usual one, for the last batch of an epoch."""
+
+GRAIN: Final = 64
+"""Sizes of rooms are multiples of this: kernels are compiled once for all of them."""
+
 Predict = Callable[[Tensor, GraphBatch], Tensor]
 
 
@@ -126,8 +138,9 @@ class GraphTask:
     Features are scaled by what the training graphs of the fold have, targets of a regression likewise (`fit_scalers`).
     A network with one output for each target learns them all, and its loss is the mean over targets; of one with a
     single output, every trial learns a target of its own, its ``target``. The order of the batches is a function of the
-    fold's number and the epoch: trials that share a fold share it. On a GPU batches are built there, all of one size
-    (see `GraphBatches.take_padded`), so that a step can be recorded; their size, too, is a function of fold and epoch.
+    fold's number and the epoch: trials that share a fold share it. On a GPU batches are built there, and padded (see
+    `GraphBatches.take_padded`) to one of a few sizes, so that a step of each can be recorded. Padding may change the
+    last bits of a sum, so the size is a function of the batch alone.
 
     Args:
         dataset: the graphs.
@@ -138,7 +151,7 @@ class GraphTask:
         features: of the nodes; by default those of the dataset.
         device: where to train.
         dtype: of the numbers.
-        padded: build batches of one size; by default on a GPU, but not for PyG's methods.
+        padded: build batches of few sizes; by default on a GPU, but not for PyG's methods.
 
     Example:
         >>> from armagnn.data import folds, load_graphs
@@ -187,7 +200,9 @@ class GraphTask:
         self.steps = -(-len(fold.train) // batch_size)
         self._plan = torch.empty(self.steps, batch_size, dtype=torch.int64, device=self.device)
         self._parts: tuple[Tensor, ...] = ()
-        self._room, self._measured = (0, 0), 0  # rows and nonzeros of a batch, for the epochs before `_measured`
+        self._rooms: list[tuple[int, ...]] = []
+        rows, nonzeros = (USUAL * batch_size / len(fold.train) * size for size in self.graphs.measure(fold.train))
+        self._usual = max(rows, 1.0), nonzeros
         self._chunks = {split: self._chunked(getattr(fold, split)) for split in ("val", "test")}
 
     # --------------------------------------------------------------------------------------------------------- batches
@@ -196,35 +211,34 @@ class GraphTask:
         size = max(1, CHUNK * len(ids) // max(1, self.graphs.measure(ids)[0]))
         return [self.graphs.take(part) for part in torch.split(ids, size)]
 
-    def start(self, epoch: int) -> bool:
-        """Order the batches of an epoch, counted from 0; True if there is too little room for them so far."""
+    def start(self, epoch: int) -> None:
+        """Order the batches of an epoch, counted from 0."""
         self._parts = batches_of(self.fold.train.cpu(), self.batch_size, self.order, epoch)
         if not self.padded:
-            return False
+            return
         missing = self.steps * self.batch_size - len(self.fold.train)
         plan = F.pad(torch.cat(self._parts), (0, missing), value=self.graphs.num_graphs)
         self._plan.copy_(plan.view(self.steps, self.batch_size))
-        before = self._room
-        if epoch < self._measured:
-            self._measured, self._room = 0, (0, 0)
-        # padding may change the last bits of a sum, so a resumed run must pad as if it had done the epochs before
-        for skipped in range(self._measured, epoch):
-            self._make_room(batches_of(self.fold.train.cpu(), self.batch_size, self.order, skipped))
-        self._make_room(self._parts)
-        self._measured = epoch + 1
-        return self._room != before
+        self._rooms = [self._room_for(*self.graphs.measure(part)) for part in self._parts]
 
-    def _make_room(self, parts: Sequence[Tensor]) -> None:
-        """Make the room larger, with some to spare, if the batches `parts` of an epoch do not fit."""
-        rows, nonzeros = (max(sizes) for sizes in zip(*map(self.graphs.measure, parts), strict=True))
-        if rows >= self._room[0] or nonzeros > self._room[1]:
-            room = math.ceil(1.1 * rows) + 1, math.ceil(1.1 * nonzeros)
-            self._room = max(self._room[0], room[0]), max(self._room[1], room[1])
+    def _room_for(self, rows: int, nonzeros: int) -> tuple[int, ...]:
+        """Return the least room that a batch fits into, and its padding of one node or more."""
+        level = LEAST
+        while True:
+            room = tuple(GRAIN * math.ceil(WIDER**level * size / GRAIN) for size in self._usual)
+            if rows < room[0] and nonzeros <= room[1]:
+                return room
+            level += 1
 
-    def batch(self, step: Tensor) -> GraphBatch:
-        """The batch of a step of this epoch."""
+    def room(self, step: int) -> tuple[int, ...]:
+        """Nodes and nonzeros that the batch of a step of this epoch is padded to; () if it is not."""
+        return self._rooms[step] if self.padded else ()
+
+    def batch(self, step: Tensor, room: tuple[int, ...] = ()) -> GraphBatch:
+        """The batch of a step of this epoch, padded to its room."""
         if self.padded:
-            return self.graphs.take_padded(self._plan.index_select(0, step).squeeze(0), *self._room)
+            rows, nonzeros = room
+            return self.graphs.take_padded(self._plan.index_select(0, step).squeeze(0), rows, nonzeros)
         return self.graphs.take(self._parts[int(step)])
 
     # ---------------------------------------------------------------------------------------------------------- scores

@@ -171,11 +171,14 @@ class NodeTask:
         """One step an epoch, on all training nodes."""
         return 1
 
-    def start(self, epoch: int) -> bool:
+    def start(self, epoch: int) -> None:
         """No epoch is different from the others."""
-        return False
 
-    def batch(self, step: Tensor | None = None) -> Part:
+    def room(self, step: int) -> tuple[int, ...]:
+        """No step is, either."""
+        return ()
+
+    def batch(self, step: Tensor | None = None, room: tuple[int, ...] = ()) -> Part:
         """The training nodes."""
         return self.parts["train"]
 

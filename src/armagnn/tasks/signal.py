@@ -291,14 +291,17 @@ class SignalTask:
 
     # --------------------------------------------------------------------------------------------------------- batches
 
-    def start(self, epoch: int) -> bool:
-        """Order the batches of an epoch, counted from 0; what was recorded still serves."""
+    def start(self, epoch: int) -> None:
+        """Order the batches of an epoch, counted from 0."""
         plan = torch.cat(batches_of(self.train, self.batch_size, self.order, epoch))
         missing = self._plan.numel() - len(plan)
         self._plan.copy_(F.pad(plan, (0, missing), value=int(plan[0])).view_as(self._plan))
-        return False
 
-    def batch(self, step: Tensor) -> tuple[Tensor, Tensor]:
+    def room(self, step: int) -> tuple[int, ...]:
+        """All batches are of one size."""
+        return ()
+
+    def batch(self, step: Tensor, room: tuple[int, ...] = ()) -> tuple[Tensor, Tensor]:
         """The signals of a step of this epoch, and which of them count, both (batch size,)."""
         return self._plan.index_select(0, step).squeeze(0), self._counts.index_select(0, step).squeeze(0)
 

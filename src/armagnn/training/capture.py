@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import torch
 
@@ -14,13 +15,15 @@ def _side_stream(device: int) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
-def capture(step: Callable[[], object], warmup: int = 3) -> Callable[[], None]:
+def capture(step: Callable[[], object], warmup: int = 3, pool: Any = None) -> Callable[[], None]:
     """Record ``step`` and return a function that runs it again in one launch.
 
     A step on a small graph is a hundred launches of a few microseconds each, and the processor that sends them is the
     slower side. Recorded, they are one. The step must do the same work on the same tensors every time: zero gradients
     in place (``zero_grad(set_to_none=False)``), no ``.item()``, an optimiser made with ``capturable=True``. Dropout
-    masks are drawn anew at every run: their seed comes from torch's generator, which a graph advances.
+    masks are drawn anew at every run: their seed comes from torch's generator, which a graph advances. Recordings that
+    never run at the same time, and keep nothing for one another, may share the memory of one ``pool``
+    (``torch.cuda.graph_pool_handle()``).
 
     Example:
         >>> replay = capture(lambda: train_one_epoch())  # doctest: +SKIP
@@ -34,7 +37,7 @@ def capture(step: Callable[[], object], warmup: int = 3) -> Callable[[], None]:
     torch.cuda.current_stream().wait_stream(side)
     graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
     try:
-        with torch.cuda.graph(graph, stream=side):
+        with torch.cuda.graph(graph, pool=pool, stream=side):
             step()
     finally:  # torch stays on the side stream if recording fails
         torch.cuda.set_stream(before)

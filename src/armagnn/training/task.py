@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 Predict = Callable[..., Tensor]
+Room = tuple[int, ...]
 
 
 class Task(Protocol):
@@ -20,11 +21,14 @@ class Task(Protocol):
     def steps(self) -> int:
         """Steps of an epoch."""
 
-    def start(self, epoch: int) -> bool:
-        """Get ready for the batches of an epoch, counted from 0; True if recorded steps cannot serve them."""
+    def start(self, epoch: int) -> None:
+        """Get ready for the batches of an epoch, counted from 0."""
 
-    def batch(self, step: Tensor) -> Any:
-        """The batch of a step of this epoch, (1,) int64 on the device, counted from 0."""
+    def room(self, step: int) -> Room:
+        """The sizes of the batch of a step of this epoch: a recorded step serves all steps of the same sizes."""
+
+    def batch(self, step: Tensor, room: Room) -> Any:
+        """The batch of a step of this epoch, (1,) int64 on the device, counted from 0, in a room that it has."""
 
     def loss(self, predict: Predict, batch: Any, target: Tensor) -> Tensor:
         """The training loss on a batch, without axes."""

@@ -21,13 +21,14 @@ from torch.func import functional_call, vmap
 
 from armagnn.kernels import backend
 from armagnn.kernels.random import keys, source
+from armagnn.nn.drop import Zero
 from armagnn.training.keeping import Keeper
 from armagnn.training.memory import keep_freed_memory
 from armagnn.training.recorder import EAGER, Recorder
 from armagnn.training.seeded import seeded
 from armagnn.training.setting import Outcome, Setting
 from armagnn.training.stopping import check_stopping
-from armagnn.training.task import Predict, Task
+from armagnn.training.task import Predict, Room, Task
 
 DRAWS: Final = 64
 """The most seeds of masks that a network may draw in one forward pass."""
@@ -179,15 +180,17 @@ class Trials:
             found: dict[str, Tensor] = self._mapped(single, params, self.target)
         return found
 
-    def _one_step(self) -> None:
-        """Take one step of Adam in every trial, and note the losses before it."""
+    def _one_step(self, room: Room) -> None:
+        """Take one step of Adam in every trial, on a batch with that room, and note the losses before it."""
         self.network.train()
         count = self.epoch * self.task.steps + self.step
         seeds = self.seeds.index_select(0, count % AHEAD).squeeze(0)
-        batch = self.task.batch(self.step)
+        batch = self.task.batch(self.step, room)
+        drops = [any(rates) for rates in zip(*(setting.rates for setting in self.settings), strict=True)]
 
         def single(params: dict[str, Tensor], seeds: Tensor, rates: Tensor, target: Tensor) -> Tensor:
-            self.network.set_rates(*rates.unbind(0))  # tensors, alone too: a rate of 0 then draws its seed as any other
+            # tensors, alone too; and what no trial drops is not gone through, but takes its seed
+            self.network.set_rates(*(p if any_ else Zero() for p, any_ in zip(rates.unbind(0), drops, strict=True)))
             with source(seeds):
                 return self.task.loss(self._predict(params), batch, target)
 
@@ -255,30 +258,30 @@ class Trials:
             if self.device.type == "cuda":
                 torch.cuda.synchronize(self.device)
 
-        def seconds(work: Callable[[], None], times: int) -> float:
+        def seconds(work: Callable[..., None], times: int, *given: Room) -> float:
             for _ in range(EAGER + 1 if self.device.type == "cuda" else 1):  # compiles what is to be compiled
                 self.step.zero_()
                 self.epoch.zero_()
-                recorder.do(work)
+                recorder.do(work, *given)
             wait()
             began = time.perf_counter()
             for _ in range(times):
                 self.step.zero_()
                 self.epoch.zero_()
-                recorder.do(work)
+                recorder.do(work, *given)
             wait()
             return (time.perf_counter() - began) / times
 
-        return self.task.steps * seconds(self._one_step, min(steps, self.task.steps)) + seconds(self._judge, 1)
+        one = seconds(self._one_step, min(steps, self.task.steps), self.task.room(0))
+        return self.task.steps * one + seconds(self._judge, 1)
 
     def _one_epoch(self, recorder: Recorder) -> None:
         steps = self.task.steps
-        if self.task.start(self.done):
-            recorder.forget()
+        self.task.start(self.done)
         for step in range(self.done * steps, (self.done + 1) * steps):
             if step % AHEAD == 0:
                 self._draw_seeds(step)
-            recorder.do(self._one_step)
+            recorder.do(self._one_step, self.task.room(step - self.done * steps))
         recorder.do(self._judge)
         self.done += 1
 

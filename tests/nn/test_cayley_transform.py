@@ -13,7 +13,8 @@ from torch import Tensor
 import oracles
 from armagnn import GraphOperator
 from armagnn.nn import CayleyConv
-from armagnn.nn.cayley_transform import Jacobi, coefficients, responses
+from armagnn.nn.cayley_transform import Jacobi, coefficients, needed_degree, responses
+from armagnn.nn.polynomial import chebyshev_coefficients
 from armagnn.training.capture import capture
 from nn.cayley_oracle import jacobi
 from oracles import Graph, assert_near, numbers, random_graph
@@ -69,6 +70,34 @@ def test_responses(zoom: float, iterations: int, order: int) -> None:
     direction = numbers(*found.shape)
     one, two = (torch.autograd.grad((table * direction).sum(), h)[0] for table in (found, truth))
     assert_near(one, two, 1e-11)
+
+
+@settings(max_examples=60)
+@given(
+    iterations=st.integers(1, 14),
+    order=st.integers(1, 12),
+    angle=st.floats(0.001, 3.14),
+)
+def test_beyond_the_needed_degree_there_is_nothing_to_see(iterations: int, order: int, angle: float) -> None:
+    h = 1 / torch.tan(torch.tensor(angle, dtype=torch.float64))
+    degree, needed = order * (iterations + 1), needed_degree(iterations, order)
+    assert needed <= degree
+    table = chebyshev_coefficients(lambda e: responses(h, iterations, order, e), degree, torch.device("cpu"))
+    left = table[needed + 1 :].abs().sum(0) / table.abs().sum(0)
+    assert left.max() < torch.finfo(torch.float32).eps / 2
+
+
+@pytest.mark.parametrize(("iterations", "order"), [(10, 5), (11, 12), (20, 8), (10, 2), (1, 1)])
+def test_the_needed_degree_is_needed(iterations: int, order: int) -> None:
+    degree, needed = order * (iterations + 1), needed_degree(iterations, order)
+    assert needed < 0.75 * degree or degree < 25
+
+    def left(angle: float) -> float:
+        h = 1 / torch.tan(torch.tensor(angle, dtype=torch.float64))
+        table = chebyshev_coefficients(lambda e: responses(h, iterations, order, e), degree, torch.device("cpu"))
+        return float((table[needed:].abs().sum(0) / table.abs().sum(0)).max())
+
+    assert max(left(angle) for angle in (0.001, 0.1, 0.15, 0.2, 0.3, 0.5, 0.8)) > torch.finfo(torch.float32).eps / 8
 
 
 def test_responses_of_many_zooms() -> None:

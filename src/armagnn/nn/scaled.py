@@ -92,7 +92,7 @@ def _filtered(conv: Conv, scales: CSR, table: Tensor, op: GraphOperator) -> Tens
     if isinstance(conv, ChebConv):
         return _polynomial(conv._scale(op), conv.weight.transpose(0, 1), scales, table, op)
     if isinstance(conv, CayleyConv) and is_polynomial(op):
-        return _polynomial(1.0, mixed(conv._coefficients(), conv.weight), scales, table, op)
+        return _polynomial(1.0, mixed(conv._coefficients(op.dtype), conv.weight), scales, table, op)
     if isinstance(conv, CayleyConv):
         first, *rest = conv.weight.unbind(1)
         pairs = [

@@ -71,7 +71,7 @@ for dataset, method, seeds, replays in CASES:
         go(trials, trials._one_step, rooms[:PROFILED])
     kernels = sorted(profile.key_averages(), key=lambda row: -row.self_device_time_total)
     record = partial(recorder.do, trials._one_step)
-    for _ in range(EAGER):
+    for _ in range(EAGER + 1):  # then every room has been recorded
         go(trials, record, rooms)
     began = time.perf_counter()
     go(trials, record, rooms)

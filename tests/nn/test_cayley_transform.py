@@ -34,27 +34,27 @@ def by_complex_numbers(zoom: Tensor, iterations: int) -> Tensor:
 @pytest.mark.parametrize("iterations", [1, 2, 11])
 def test_coefficients(zoom: float, iterations: int) -> None:
     h = torch.tensor(zoom, dtype=torch.float64, requires_grad=True)
-    found, truth = coefficients(h, iterations), by_complex_numbers(h, iterations)
-    truth = torch.stack([truth.real, truth.imag])
+    (found, slopes), truth = coefficients(h, iterations), torch.view_as_real(by_complex_numbers(h, iterations))
     assert_near(found, truth, 1e-13)
-    direction = numbers(*found.shape)
-    one, two = (torch.autograd.grad((table * direction).sum(), h)[0] for table in (found, truth))
-    assert_near(one, two, 1e-12)
+    for ours, one, two in zip(slopes.flatten(), found.flatten(), truth.flatten(), strict=True):
+        by_truth = torch.autograd.grad(two, h, retain_graph=True)[0]
+        assert_near(torch.autograd.grad(one, h, retain_graph=True)[0], by_truth, 1e-12)
+        assert_near(ours, by_truth, 1e-12)
 
 
 @pytest.mark.parametrize("zoom", [0.0, -1e-9, 1e-9])
 def test_coefficients_are_smooth_where_the_zoom_is_zero(zoom: float) -> None:
     h = torch.tensor(zoom, dtype=torch.float64, requires_grad=True)
-    assert_near(coefficients(h, 3)[:, 0], [-1.0, -2 * zoom], 1e-12)
+    assert_near(coefficients(h, 3)[0][0], [-1.0, -2 * zoom], 1e-12)
     assert torch.autograd.gradcheck(lambda h: coefficients(h, 3), (h,))
     assert torch.autograd.gradgradcheck(lambda h: coefficients(h, 3), (h,))
 
 
 def test_coefficients_of_many_zooms_and_of_narrow_ones() -> None:
     zooms = torch.tensor(ZOOMS)
-    many = torch.vmap(lambda h: coefficients(h, 4))(zooms)
-    assert many.dtype == torch.float64
-    assert_near(many, torch.stack([coefficients(h, 4) for h in zooms.double()]), 1e-7)
+    for many in (torch.vmap(lambda h: coefficients(h, 4)[0])(zooms), coefficients(zooms, 4)[0]):
+        assert many.dtype == torch.float64
+        assert_near(many, torch.stack([coefficients(h, 4)[0] for h in zooms.double()]), 1e-7)
 
 
 @pytest.mark.parametrize("zoom", ZOOMS)
@@ -104,6 +104,29 @@ def test_responses_of_many_zooms() -> None:
     zooms, e = torch.tensor(ZOOMS, dtype=torch.float64), torch.linspace(-1, 1, 4, dtype=torch.float64)
     many = torch.vmap(lambda h: responses(h, 3, 2, e))(zooms)
     assert_near(many, torch.stack([responses(h, 3, 2, e) for h in zooms]), 1e-14)
+    own = e * torch.rand(len(zooms), 1)
+    both = torch.vmap(lambda h, e: responses(h, 3, 2, e))(zooms, own)
+    assert_near(both, torch.stack([responses(h, 3, 2, e) for h, e in zip(zooms, own, strict=True)]), 1e-14)
+    h = zooms[3].clone().requires_grad_()
+    shared = torch.vmap(lambda e: responses(h, 3, 2, e))(own)
+    loop = torch.stack([responses(h, 3, 2, e) for e in own])
+    assert_near(shared, loop, 1e-14)
+    one, two = (torch.autograd.grad(out.square().sum(), h)[0] for out in (shared, loop))
+    assert_near(one, two, 1e-12)
+
+
+def test_derivatives_of_responses() -> None:
+    e, h = torch.linspace(-1, 1, 4, dtype=torch.float64), torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+
+    def run(h: Tensor) -> Tensor:
+        return responses(h, 3, 4, e)
+
+    assert torch.autograd.gradcheck(run, (h,), check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(run, (h,))
+    many = torch.tensor([0.7, -3.0], dtype=torch.float64)
+    found = torch.vmap(torch.func.grad(lambda h: run(h).square().sum()))(many)
+    truth = [torch.autograd.grad(run(h).square().sum(), h)[0] for h in many.requires_grad_().unbind()]
+    assert_near(found, torch.stack(truth), 1e-12)
 
 
 # ------------------------------------------------------------------------------------------------------ the iterations

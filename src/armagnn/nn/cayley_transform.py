@@ -24,9 +24,9 @@ ANGLES: Final = 65
 """Angles of h + i, from 0 to 90 degrees, at which coefficients are looked at."""
 
 
-def coefficients(zoom: Tensor, iterations: int) -> Tensor:
-    r"""Return the complex :math:`\gamma_0, \dots, \gamma_{T+1}`, shape (2, T + 2), float64, with which T iterations are
-    :math:`\sum_t \gamma_t E^t Y` where L has ones on its diagonal and E is L - I.
+def coefficients(zoom: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
+    r"""Return the :math:`\gamma_0, \dots, \gamma_{T+1}` with which T iterations are :math:`\sum_t \gamma_t E^t Y` where
+    L has ones on its diagonal and E is L - I; and their derivatives by h. They are pairs: (..., T + 2, 2), float64.
 
     D is then the number h + i. With :math:`u = (h - i)/(h + i)` and :math:`a = -h/(h + i)` an iteration is
     :math:`Z \leftarrow B + aEZ` for :math:`B = uY - aEY`, so that
@@ -36,42 +36,111 @@ def coefficients(zoom: Tensor, iterations: int) -> Tensor:
 
     They are found, smoothly for every real h, from the angle :math:`\varphi` of h + i:
     :math:`u = e^{-2i\varphi}`, :math:`u - 1 = -2i \sin\varphi\, e^{-i\varphi}` and
-    :math:`a = -\cos\varphi\, e^{-i\varphi}`.
+    :math:`a = -\cos\varphi\, e^{-i\varphi}`. The derivatives of u and a by the angle are -2iu and iu, and that of the
+    angle by h is :math:`-\sin^2\varphi`.
 
     Example:
-        >>> coefficients(torch.tensor(1.0), 1).abs().round(decimals=4)
-        tensor([[0.0000, 1.0000, 0.0000],
-                [1.0000, 0.0000, 0.5000]], dtype=torch.float64)
+        >>> coefficients(torch.tensor(1.0), 1)[0].abs().round(decimals=4)
+        tensor([[0.0000, 1.0000],
+                [1.0000, 0.0000],
+                [0.0000, 0.5000]], dtype=torch.float64)
     """
-    h = zoom.double()
+    h = zoom.double().unsqueeze(-1)
     angle = torch.atan2(torch.ones_like(h), h)
-    t = torch.arange(iterations + 2, dtype=torch.float64, device=h.device)
-    power, phase = torch.pow(-angle.cos(), t), angle * t  # a^t = power e^(-i phase)
-    within = -2.0 * angle.sin() * power * torch.stack([(phase + angle).sin(), (phase + angle).cos()])
-    first = torch.stack([(2.0 * angle).cos(), -(2.0 * angle).sin()])
-    last = power[-1] * torch.stack([-phase[-1].cos(), phase[-1].sin()])
-    return torch.cat([first.unsqueeze(1), within[:, 1:-1], last.unsqueeze(1)], 1)
+    t = torch.arange(iterations + 3, dtype=torch.float64, device=h.device)
+    sines, cosines = (angle * t).sin(), (angle * t).cos()
+    unturned = torch.stack([sines, cosines], -1)  # i e^(-i t φ)
+    power = torch.pow(-angle.cos(), t[:-1]).unsqueeze(-1)
+    twice = 2.0 * angle.sin().unsqueeze(-1)
+    first = torch.stack([cosines, -sines], -1)  # e^(-i t φ)
+    found = torch.cat(
+        [
+            first[..., 2:3, :],
+            -twice * power[..., 1:-1, :] * unturned[..., 2:-1, :],
+            -power[..., -1:, :] * first[..., -2:-1, :],
+        ],
+        -2,
+    )
+    steps = t[1:-1].unsqueeze(-1) * power[..., :-1, :]  # t times the power below
+    slopes = torch.cat(
+        [
+            -2.0 * unturned[..., 2:3, :],
+            twice * steps[..., :-1, :] * first[..., 3:, :] - 2.0 * power[..., 1:-1, :] * unturned[..., 3:, :],
+            -steps[..., -1:, :] * unturned[..., -1:, :],
+        ],
+        -2,
+    )
+    return found, -0.25 * twice.square() * slopes
 
 
 def responses(zoom: Tensor, iterations: int, order: int, e: Tensor) -> Tensor:
     r"""Return 1 and :math:`2 \mathrm{Re}\, p^j, -2 \mathrm{Im}\, p^j` for j = 1, ..., K, shape (M, 1 + 2 K), float64.
 
     They are what the weights C_0, Re C_1, Im C_1, ... meet at frequencies :math:`\lambda = 1 + e`, given as e of shape
-    (M), where p, of degree T + 1, is the transform: :math:`p(e) = \sum_t \gamma_t e^t` (see `coefficients`).
+    (M), where p, of degree T + 1, is the transform: :math:`p(e) = \sum_t \gamma_t e^t` (see `coefficients`). All depend
+    on one number, h, so their derivatives are found with them, and the way back is one sum.
 
     Example:
         >>> responses(torch.tensor(1.0), 60, 1, torch.tensor([0.0], dtype=torch.float64)).round(decimals=4) + 0.0
         tensor([[1., 0., 2.]], dtype=torch.float64)
     """
-    real, imaginary = (torch.linalg.vander(e, N=iterations + 2) @ coefficients(zoom, iterations).t()).split(1, 1)
-    while real.shape[1] < order:  # p, ..., p^m times p^m: twice as many with every step
-        last, turned = real[:, -1:], imaginary[:, -1:]
-        real, imaginary = (
-            torch.cat([real, last * real - turned * imaginary], 1),
-            torch.cat([imaginary, last * imaginary + turned * real], 1),
-        )
-    pairs = torch.stack([2.0 * real[:, :order], -2.0 * imaginary[:, :order]], 2)
-    return torch.cat([torch.ones_like(real[:, :1]), pairs.flatten(1)], 1)
+    if torch.compiler.is_compiling():
+        return _with_slopes(zoom, iterations, order, e)[0]
+    return _Responses.apply(zoom, iterations, order, e)[0]  # type: ignore[no-any-return,no-untyped-call]
+
+
+def _with_slopes(zoom: Tensor, iterations: int, order: int, e: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the responses and their derivatives by h, shapes (..., M, 1 + 2 K)."""
+    sums = torch.linalg.vander(e, N=iterations + 2) @ torch.cat(coefficients(zoom, iterations), -1)
+    real, imaginary, by_real, by_imaginary = sums.unsqueeze(-2).unbind(-1)  # of p, and of its derivative
+    j = torch.arange(order + 1, dtype=e.dtype, device=e.device)
+    angle, size = torch.atan2(imaginary, real) * j, torch.pow(torch.hypot(real, imaginary), j)
+    x, y = size * angle.cos(), -size * angle.sin()  # of the conjugate
+    powers, across = torch.stack([x, y], -1), torch.stack([y, -x], -1)
+    slopes = (powers * by_real.unsqueeze(-1) + across * by_imaginary.unsqueeze(-1))[..., :-1, :]
+    slopes = 2.0 * j[1:].unsqueeze(-1) * slopes
+    values = torch.cat([torch.ones_like(real), 2.0 * powers[..., 1:, :].flatten(-2)], -1)
+    return values, torch.cat([torch.zeros_like(real), slopes.flatten(-2)], -1)
+
+
+class _Responses(torch.autograd.Function):
+    """The responses of zooms, shape (...), and their derivatives."""
+
+    @staticmethod
+    def forward(zoom: Tensor, iterations: int, order: int, e: Tensor) -> tuple[Tensor, Tensor]:
+        return _with_slopes(zoom, iterations, order, e)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        zoom, ctx.iterations, ctx.order, e = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(zoom, e, output[1])
+        ctx.save_for_forward(output[1])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        (g, _), (zoom, e, slopes) = grads, ctx.saved_tensors
+        if g is None:
+            return None, None, None, None
+        if torch.is_grad_enabled():  # the derivative is to be differentiated itself
+            slopes = _with_slopes(zoom, ctx.iterations, ctx.order, e)[1]
+        return (g * slopes).sum((-2, -1)).sum_to_size(zoom.shape).to(zoom.dtype), None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, zoom: Tensor | None, *_: Any) -> tuple[Tensor | None, None]:
+        (slopes,) = ctx.saved_tensors
+        return None if zoom is None else slopes * zoom[..., None, None], None
+
+    @staticmethod
+    def vmap(
+        info: Any, dims: tuple[int | None, ...], zoom: Tensor, iterations: int, order: int, e: Tensor
+    ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+        zoom = zoom.unsqueeze(0) if dims[0] is None else zoom.movedim(dims[0], 0)
+        if dims[3] is not None:  # frequencies of their own
+            e = e.movedim(dims[3], 0)
+            e = e.reshape(e.shape[0], *[1] * (zoom.dim() - 1), *e.shape[1:])
+        return _Responses.apply(zoom, iterations, order, e), (0, 0)  # type: ignore[no-untyped-call]
 
 
 @cache

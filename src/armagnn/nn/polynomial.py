@@ -16,6 +16,7 @@ backwards; the signs go to the weights, which are small.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -26,6 +27,11 @@ from armagnn.nn.keep import once_per_operator
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.csr import Arguments
 from armagnn.operators.modes import may_be_kept, normal_mode
+
+MOST_BASES: Final = 16
+"""Degrees (and devices) of which `chebyshev_coefficients` keeps what does not depend on the responses."""
+
+_bases: dict[tuple[int, torch.device], tuple[Tensor, Tensor]] = {}
 
 # ------------------------------------------------------------------------------------------------- responses, weights
 
@@ -59,12 +65,27 @@ def chebyshev_coefficients(responses: Callable[[Tensor], Tensor], degree: int, d
                 [1.0000, 0.0000],
                 [0.0000, 0.5000]], dtype=torch.float64)
     """
-    count = torch.arange(degree + 1, device=device)
-    odd, unit = 2 * count + 1, torch.pi / (2 * (degree + 1))  # the angles are whole multiples of the unit
-    points = (odd.double() * unit).cos()
-    cosines = ((torch.outer(count, odd) % (4 * (degree + 1))).double() * unit).cos()
-    norms = (2.0 - (count == 0).double()) / (degree + 1)
-    return (norms.unsqueeze(1) * cosines) @ responses(points)
+    points, basis = _basis(degree, device)
+    return basis @ responses(points)
+
+
+def _basis(degree: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the zeros of T_{D+1}, shape (D + 1), and what turns values there to coefficients; made once."""
+    found = _bases.get((degree, device))
+    if found is not None and not torch.compiler.is_compiling():
+        return found
+    with normal_mode():
+        count = torch.arange(degree + 1, device=device)
+        odd, unit = 2 * count + 1, torch.pi / (2 * (degree + 1))  # the angles are whole multiples of the unit
+        points = (odd.double() * unit).cos()
+        cosines = ((torch.outer(count, odd) % (4 * (degree + 1))).double() * unit).cos()
+        norms = (2.0 - (count == 0).double()) / (degree + 1)
+        found = points, norms.unsqueeze(1) * cosines
+    if may_be_kept(points):
+        if len(_bases) >= MOST_BASES:
+            _bases.clear()
+        _bases[degree, device] = found
+    return found
 
 
 def mixed(table: Tensor, weight: Tensor) -> Tensor:

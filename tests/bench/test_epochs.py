@@ -22,7 +22,7 @@ def test_both_sides_train_the_same_network() -> None:
     task = GraphTask(dataset, net, fold, batch_size=16)
     task.start(0)
     assert task.room(0) == ()
-    batch = task.batch(torch.tensor([0]))
+    batch = task.batch(torch.tensor([0]), ())
     peer = Network(net.convs[0].to_pyg(), global_mean_pool)  # type: ignore[operator]
     peer.head[0].load_state_dict(net.head[0].state_dict())
     peer.head[2].load_state_dict(net.head[1].state_dict())

@@ -74,7 +74,9 @@ def test_on_a_gpu(sizes: tuple[int, int, int, int], dtype: torch.dtype) -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 def test_features_of_a_node_stay_side_by_side() -> None:
     x, w = torch.randn(500, 4, 8, device="cuda").transpose(0, 1), torch.randn(4, 8, 6, device="cuda")
-    assert product(x, w).transpose(0, 1).is_contiguous()
+    found = product(x, w.requires_grad_())
+    assert found.transpose(0, 1).is_contiguous()
+    assert torch.relu_(found).requires_grad  # it is no view
 
 
 def test_forward_mode() -> None:

@@ -83,19 +83,20 @@ def test_beyond_the_needed_degree_there_is_nothing_to_see(iterations: int, order
     degree, needed = order * (iterations + 1), needed_degree(iterations, order)
     assert needed <= degree
     table = chebyshev_coefficients(lambda e: responses(h, iterations, order, e), degree, torch.device("cpu"))
-    left = table[needed + 1 :].abs().sum(0) / table.abs().sum(0)
-    assert left.max() < torch.finfo(torch.float32).eps / 2
+    sizes = table[:, 1:].unflatten(1, (order, 2)).norm(dim=2)  # of complex numbers
+    assert (sizes[needed + 1 :].sum(0) / sizes.sum(0)).max() < torch.finfo(torch.float32).eps / 3
 
 
-@pytest.mark.parametrize(("iterations", "order"), [(10, 5), (11, 12), (20, 8), (10, 2), (1, 1)])
+@pytest.mark.parametrize(("iterations", "order"), [(10, 5), (11, 12), (20, 8), (10, 4)])
 def test_the_needed_degree_is_needed(iterations: int, order: int) -> None:
     degree, needed = order * (iterations + 1), needed_degree(iterations, order)
-    assert needed < 0.75 * degree or degree < 25
+    assert needed <= 0.75 * degree
 
     def left(angle: float) -> float:
         h = 1 / torch.tan(torch.tensor(angle, dtype=torch.float64))
         table = chebyshev_coefficients(lambda e: responses(h, iterations, order, e), degree, torch.device("cpu"))
-        return float((table[needed:].abs().sum(0) / table.abs().sum(0)).max())
+        sizes = table[:, 1:].unflatten(1, (order, 2)).norm(dim=2)
+        return float((sizes[needed:].sum(0) / sizes.sum(0)).max())
 
     assert max(left(angle) for angle in (0.001, 0.1, 0.15, 0.2, 0.3, 0.5, 0.8)) > torch.finfo(torch.float32).eps / 8
 

@@ -214,6 +214,9 @@ def test_there_is_room_for_the_largest_graphs_and_for_graphs_without_edges(mutag
         batch = task.batch(torch.tensor([0]), task.room(0))
         assert batch.num_nodes % 64 == 0
         assert batch.ids[-1] == 40
+    task = make_task(many, make_net("gcn"), padded=True, batch_size=10_000)  # all in one
+    task.start(0)
+    assert task.room(0)[0] < 1.1 * task.graphs.measure(FOLD.train)[0] + 64
 
 
 def test_metrics_are_those_of_the_graphs_one_by_one(

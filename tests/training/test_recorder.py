@@ -54,7 +54,10 @@ def test_on_a_gpu_work_is_recorded_after_a_few_times_and_sooner_for_other_argume
 
 
 def test_what_cannot_be_recorded_is_done_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    pools: list[object] = []
+
     def refuse(work: Callable[[], None], warmup: int, pool: object) -> Callable[[], None]:
+        pools.append(pool)
         raise RuntimeError("it waits\nfor the processor")
 
     monkeypatch.setattr(module, "capture", refuse)
@@ -69,3 +72,10 @@ def test_what_cannot_be_recorded_is_done_as_it_is(monkeypatch: pytest.MonkeyPatc
         recorder.do(work)
     recorder.do(work)  # and not tried again
     assert len(done) == EAGER + 2
+    # what has failed may still hold its memory: the next recording has another pool
+    monkeypatch.setattr(module, "capture", lambda work, warmup, pool: pools.append(pool) or work)
+    other = lambda: None  # noqa: E731
+    for _ in range(EAGER + 1):
+        recorder.do(other)
+    assert len(pools) == 2
+    assert pools[0] is not pools[1]

@@ -54,7 +54,7 @@ def trial_products(a: Tensor, b: Tensor) -> Tensor:
     """Return ``a[r] @ b[r]`` for every trial r, shape (R, I, J), of a (R, I, M) and b (R, M, J).
 
     The factors may lie in memory in any order. Where the rows of the trials stand side by side in ``a``, as the
-    features of a node do, they do so in the result as well, and no layer behind has to bring them there.
+    features of a node do, they do so in a result whose sums are short, and no layer behind has to bring them there.
     """
     (trials, rows, length), columns = a.shape, b.shape[2]
     block_i, block_j = (min(TILE, max(16, triton.next_power_of_2(size))) for size in (rows, columns))
@@ -65,7 +65,8 @@ def trial_products(a: Tensor, b: Tensor) -> Tensor:
     known = a.dtype == b.dtype and a.dtype in (torch.float32, torch.bfloat16) and b.shape[:2] == (trials, length)
     if chunks < 2 or not known or not programs:
         if trials > 1 and a.stride(0) < a.stride(1):
-            return torch.bmm(a, b, out=a.new_empty(rows, trials, columns).transpose(0, 1))
+            # no view: what follows may work in place
+            return torch.bmm(a, b, out=a.new_empty_strided(a.shape[:2] + b.shape[2:], (columns, trials * columns, 1)))
         return torch.bmm(a, b)
     parts = torch.empty(chunks, trials, rows, columns, dtype=torch.float32, device=a.device)
     _parts_kernel[(chunks, trials, down * across)](

@@ -68,17 +68,21 @@ def draw_seed(device: torch.device) -> Tensor:
     draws a fresh one each time it runs. Within `source` it is the next of the seeds given there.
     """
     if _source:
-        seed = next(_source[-1], None)
-        if seed is None:
-            raise ParameterError("the network draws more dropout masks in one pass than there are seeds: fewer layers.")
-        return seed.reshape(1)
+        return _next_seed().reshape(1)
     return torch.randint(0, 2**62, (1,), dtype=torch.int64, device=device)
 
 
 def pass_seed() -> None:
     """Leave out the next seed of a `source`, if there is one: those behind it stay what they are."""
     if _source:
-        next(_source[-1], None)
+        _next_seed()
+
+
+def _next_seed() -> Tensor:
+    seed = next(_source[-1], None)
+    if seed is None:
+        raise ParameterError("the network draws more dropout masks in one pass than there are seeds: fewer layers.")
+    return seed
 
 
 def threshold(p: float) -> int:

@@ -109,7 +109,7 @@ class CayleyConv(Conv):
         if isinstance(zoom, bool) or not isinstance(zoom, int | float) or not 0 < zoom < float("inf"):
             raise ParameterError(f"zoom must be a positive number, got {zoom!r}.")
         self.order, self.jacobi, self.initial_zoom = order, jacobi, float(zoom)
-        self._seen = needed_degree(jacobi, order)
+        needed_degree(jacobi, order)  # to be known when the layer is compiled
         self.weight = Parameter(torch.empty(in_channels, 1 + 2 * order, out_channels))
         if train_zoom:
             self.zoom = Parameter(torch.empty(()))
@@ -134,7 +134,7 @@ class CayleyConv(Conv):
 
     def _degree(self, dtype: torch.dtype) -> int:
         """The degree of the layer as a polynomial of L: K (T + 1), or as much of it as the type can see."""
-        return self.order * (self.jacobi + 1) if dtype == torch.float64 else self._seen
+        return self.order * (self.jacobi + 1) if dtype == torch.float64 else needed_degree(self.jacobi, self.order)
 
     def _responses(self, e: Tensor) -> Tensor:
         return responses(self.zoom, self.jacobi, self.order, e)

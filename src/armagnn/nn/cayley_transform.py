@@ -9,7 +9,6 @@ With D the diagonal of :math:`hL + iI` and E the part of L off its diagonal, the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +21,8 @@ from armagnn.operators.csr import Arguments
 
 ANGLES: Final = 65
 """Angles of h + i, from 0 to 90 degrees, at which coefficients are looked at."""
+
+_needed: dict[tuple[int, int], int] = {}
 
 
 def coefficients(zoom: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
@@ -143,18 +144,26 @@ class _Responses(torch.autograd.Function):
         return _Responses.apply(zoom, iterations, order, e), (0, 0)  # type: ignore[no-untyped-call]
 
 
-@cache
 def needed_degree(iterations: int, order: int) -> int:
     r"""The degree up to which float32 sees the responses as sums of Chebyshev polynomials, whatever the zoom is.
 
-    Beyond it the coefficients of :math:`p^j, j \le K`, add up to less than a quarter of the last digit of the sum of
-    all, for each of many angles of h + i (on which they depend smoothly): high powers of e are mostly of low degree, as
-    Chebyshev polynomials go.
+    Beyond it the sizes of the complex coefficients of each :math:`p^j, j \le K`, add up to less than a quarter of the
+    last digit of the sum of all, for each of many angles of h + i (on which they depend smoothly): high powers of e are
+    mostly of low degree, as Chebyshev polynomials go. While torch compiles, only what has been found before is known.
 
     Example:
         >>> needed_degree(10, 5), needed_degree(11, 12), needed_degree(5, 1)  # of 55, 144 and 6
         (37, 65, 6)
     """
+    found = _needed.get((iterations, order))
+    if found is None:
+        if torch.compiler.is_compiling():
+            return order * (iterations + 1)
+        found = _needed[iterations, order] = _find_needed(iterations, order)
+    return found
+
+
+def _find_needed(iterations: int, order: int) -> int:
     degree = order * (iterations + 1)
     angle = np.linspace(0.0, np.pi / 2, ANGLES)
     half = (2 * np.arange(degree + 1) + 1) * np.pi / (2 * (degree + 1))

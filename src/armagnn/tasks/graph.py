@@ -34,7 +34,7 @@ WIDER: Final = 1.25
 """From one room to the next: each is recorded by itself, and a batch wastes what it does not fill."""
 
 LEAST: Final = -2
-"""Of the smallest room: so many times smaller than the usual one, for the last batch of an epoch."""
+"""Steps from the usual room to the smallest, for the last batch of an epoch."""
 
 GRAIN: Final = 64
 """Sizes of rooms are multiples of this: kernels are compiled once for all of them."""
@@ -151,7 +151,7 @@ class GraphTask:
         features: of the nodes; by default those of the dataset.
         device: where to train.
         dtype: of the numbers.
-        padded: build batches of few sizes; by default on a GPU, but not for PyG's methods.
+        padded: build batches of few sizes; by default on a GPU.
 
     Example:
         >>> from armagnn.data import folds, load_graphs
@@ -201,7 +201,8 @@ class GraphTask:
         self._plan = torch.empty(self.steps, batch_size, dtype=torch.int64, device=self.device)
         self._parts: tuple[Tensor, ...] = ()
         self._rooms: list[tuple[int, ...]] = []
-        rows, nonzeros = (USUAL * batch_size / len(fold.train) * size for size in self.graphs.measure(fold.train))
+        share = USUAL * min(1.0, batch_size / len(fold.train))
+        rows, nonzeros = (share * size for size in self.graphs.measure(fold.train))
         self._usual = max(rows, 1.0), nonzeros
         self._chunks = {split: self._chunked(getattr(fold, split)) for split in ("val", "test")}
 
@@ -234,7 +235,7 @@ class GraphTask:
         """Nodes and nonzeros that the batch of a step of this epoch is padded to; () if it is not."""
         return self._rooms[step] if self.padded else ()
 
-    def batch(self, step: Tensor, room: tuple[int, ...] = ()) -> GraphBatch:
+    def batch(self, step: Tensor, room: tuple[int, ...]) -> GraphBatch:
         """The batch of a step of this epoch, padded to its room."""
         if self.padded:
             rows, nonzeros = room

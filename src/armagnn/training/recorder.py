@@ -52,6 +52,7 @@ class Recorder:
             return capture(work, warmup=0, pool=self._pool)
         except RuntimeError as error:
             torch.cuda.synchronize(self.device)
+            self._pool = None  # a recording that has failed still holds it
             reason = str(error).partition("\n")[0]
             warnings.warn(f"training is not recorded, and slower, because {reason}", RuntimeWarning, stacklevel=2)
             return None

@@ -143,6 +143,22 @@ def test_rows_are_cut_in_order_and_evenly(counts: list[int], width: int, count: 
         assert work[hi] - work[lo] <= share + max(counts) + 2  # never more than its share and one row
 
 
+def test_few_columns_are_shared_out_as_eight_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.set_num_threads(2)
+    rows, each = 1000, 300
+    rowptr, col = torch.arange(rows + 1) * each, torch.arange(rows * each) % rows
+    seen: list[list[int]] = []
+    real = threads.run
+    monkeypatch.setattr(threads, "run", lambda *given: seen.append(given[-1]) or real(*given))
+    value, x = torch.rand(rows * each), torch.rand(rows, 8)
+    whole = cpu.gcs(rowptr, col, value, x, None, None, "none", 0.0)
+    for width in (1, 3):
+        part = cpu.gcs(rowptr, col, value, x[:, :width].contiguous(), None, None, "none", 0.0)
+        torch.testing.assert_close(part, whole[:, :width])
+    assert seen[0] == seen[1] == seen[2]
+    assert len(seen[0]) == 3
+
+
 # ----------------------------------------------------------------------------------------------------------------- adam
 
 

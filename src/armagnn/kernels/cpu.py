@@ -32,6 +32,9 @@ from armagnn.kernels.gather import blocks, gather
 # The activations that the kernel applies itself. The others need exp, which only torch has in vector form.
 _FUSED = ("none", "relu", "leaky_relu")
 
+NARROW = 8
+"""Fewer columns take as long as so many: what takes time is to load a nonzero and the row that it names."""
+
 
 @compiled()
 def _product_rows(
@@ -176,9 +179,8 @@ def gcs(
             starts, widths, array,
         )  # fmt: skip
         if not many:
-            threads.run(
-                _product_rows, _product_team, arguments, threads.row_bounds(arguments[0], x.shape[1], MIN_PRODUCTS)
-            )
+            bounds = threads.row_bounds(arguments[0], max(NARROW, x.shape[1]), MIN_PRODUCTS)
+            threads.run(_product_rows, _product_team, arguments, bounds)
         else:
             chunks = min(trials, threads.num_chunks(value.numel() * (x.shape[1] // trials), MIN_PRODUCTS))
             shares = [trials * k // chunks for k in range(chunks + 1)]

@@ -121,7 +121,7 @@ class Trials:
         self.epoch = torch.zeros(1, dtype=torch.int64, device=device)
         self.step = torch.zeros(1, dtype=torch.int64, device=device)  # of this epoch
         self.seeds = torch.zeros(AHEAD, trials, DRAWS, dtype=torch.int64, device=device)
-        self.done = 0
+        self.done, self._ready = 0, -1
         self.spent = [0.0] * trials
 
     def state(self) -> dict[str, Any]:
@@ -277,13 +277,21 @@ class Trials:
 
     def _one_epoch(self, recorder: Recorder) -> None:
         steps = self.task.steps
-        self.task.start(self.done)
+        self._get_ready()
         for step in range(self.done * steps, (self.done + 1) * steps):
             if step % AHEAD == 0:
                 self._draw_seeds(step)
             recorder.do(self._one_step, self.task.room(step - self.done * steps))
         recorder.do(self._judge)
         self.done += 1
+        if self.device.type == "cuda" and self.done < self.epochs:
+            self._get_ready()  # while the device is at work
+
+    def _get_ready(self) -> None:
+        """Order the batches of the next epoch, unless that is done."""
+        if self._ready != self.done:
+            self.task.start(self.done)
+            self._ready = self.done
 
     def _outcomes(self, stopped: list[int]) -> Iterator[Outcome]:
         first, *others = self.keepers

@@ -282,3 +282,23 @@ def test_a_single_node_with_a_learned_self_loop(sizes: tuple[int, int]) -> None:
     value = torch.full((1,), 0.3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(run, (x, value, *conv.parameters()))
     assert torch.autograd.gradcheck(run, (x, value.detach(), *conv.parameters()))
+
+
+def test_trials_multiply_the_fewer_matrices_on_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[bool] = []
+    real = cayley.polynomial
+    monkeypatch.setattr(cayley, "polynomial", lambda *given: chosen.append(given[-1]) or real(*given))
+    edges = without_loops(random_graph(30, 60, seed=1)).edge_index
+    conv = CayleyConv(32, 32, order=2, jacobi=10).double()
+    op = conv.operator(torch.cat([edges, edges.flip(0)], 1), 30, dtype=torch.float64)
+    x, weight = numbers(3, 30, 32), numbers(3, *conv.weight.shape, seed=2)
+
+    def run(x: Tensor, weight: Tensor) -> Tensor:
+        return torch.func.functional_call(conv, {"weight": weight}, (x, op))
+
+    together = torch.vmap(run)(x, weight)
+    shared = torch.vmap(run, in_dims=(None, 0))(x[0], weight)
+    for r in range(3):
+        assert_near(run(x[r], weight[r]), together[r], 1e-11)
+        assert_near(run(x[0], weight[r]), shared[r], 1e-11)
+    assert chosen == [False, True, *[True] * 6]

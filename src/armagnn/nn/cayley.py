@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 from torch.nn.parameter import Parameter
 
 from armagnn.errors import ParameterError
+from armagnn.kernels.transforms import is_batched
 from armagnn.nn.cayley_transform import Jacobi, needed_degree, responses
 from armagnn.nn.checks import check_size
 from armagnn.nn.conv import Conv, times
 from armagnn.nn.polynomial import chebyshev_coefficients, polynomial
 from armagnn.nn.spectral_form import spectral, spectral_pays, spectrum
 from armagnn.operators import CSR, GraphOperator
+
+GATHER: Final = 4
+"""What a multiplication by a nonzero of the graph costs a processor, in multiplications by a weight."""
 
 
 class CayleyConv(Conv):
@@ -130,7 +134,19 @@ class CayleyConv(Conv):
         channels, degree = (self.in_channels, self.out_channels), self._degree(op.dtype)
         if isinstance(x, Tensor) and spectral_pays(op, x.shape[1], degree, channels):
             return spectral(op, x, self.weight, self._responses(spectrum(op).frequencies - 1.0))
-        return polynomial(op, 1.0, x, self.weight, self._coefficients(op.dtype), self._filters_first(x))
+        return polynomial(op, 1.0, x, self.weight, self._coefficients(op.dtype), self._terms_first(x, op))
+
+    def _terms_first(self, x: Tensor | CSR, op: GraphOperator) -> bool:
+        """Return whether to multiply the D + 1 terms T_n X by weights, or X by 1 + 2 K of them."""
+        if not self._filters_first(x):
+            return False
+        if torch.compiler.is_compiling() or x.device.type != "cpu" or not is_batched(x):
+            return True
+        # a processor multiplies the many small matrices of trials slowly: the fewer the better
+        degree, near = self._degree(op.dtype), op.nnz / max(1, op.num_nodes)
+        fin, count, fout = self.weight.shape
+        terms = GATHER * degree * near * fin + (degree + 1) * fin * fout
+        return terms <= GATHER * degree * (near + 2) * fout + count * fout * (fin + degree + 1)
 
     def _degree(self, dtype: torch.dtype) -> int:
         """The degree of the layer as a polynomial of L: K (T + 1), or as much of it as the type can see."""

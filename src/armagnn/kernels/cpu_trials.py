@@ -151,7 +151,8 @@ def _forward(
         _times(graph, x, r, weights, rows)
         if layer.seed.size:
             _drop(layer, r, rows, (half, 2 * half), rows, (half, 2 * half))
-        bias[:columns] = layer.bias[r]
+        for c in range(columns):  # numba takes seconds to compile the message of an assignment that may not fit
+            bias[c] = layer.bias[r, c]
         if keep:
             state = states[r]
         _product_rows(
@@ -208,7 +209,9 @@ def _backward(
         if layer.seed.size:
             _drop(layer, r, before, (0, half), rows, (half, 2 * half))
         else:
-            rows[:, half:] = before
+            for i in range(nodes):
+                for c in range(half):
+                    rows[i, half + c] = before[i, c]
         if x.dense.size:
             multiply(gradients, nothing, x.dense[:, r].T, rows, PLAIN, nothing, one)
         else:

@@ -98,7 +98,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[TrainConfig]:
 
 
 @pytest.mark.parametrize("conv", METHODS)
-@pytest.mark.parametrize("dataset", [*DATASETS, "mine.npz"])
+@pytest.mark.parametrize("dataset", [*DATASETS, "/mine.npz"])
 def test_what_is_not_typed_is_the_papers(run: CliRunner, begun: list[TrainConfig], dataset: str, conv: str) -> None:
     run.invoke(app, ["train", "--dataset", dataset, "--conv", conv])
     paper, (config,) = HYPERPARAMETERS[dataset if dataset in DATASETS else "cora"], begun

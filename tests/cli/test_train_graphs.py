@@ -7,12 +7,14 @@ import importlib
 import io
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
 from armagnn.cli import app
 from armagnn.cli.progress import ProgressBar
+from armagnn.data.arrays import pack_arrays
 from armagnn.errors import ParameterError
 from armagnn.paper.graph_tables import graph_config
 from armagnn.paper.published import METHODS
@@ -121,8 +123,8 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[RunConfig]:
 
 
 def test_the_defaults_are_those_of_the_configuration(run: CliRunner, begun: list[RunConfig]) -> None:
-    run.invoke(app, ["train", "graphs", "--data", "my/graphs"])
-    assert begun == [GraphsConfig(data="my/graphs")]
+    run.invoke(app, ["train", "graphs", "--data", "/my/graphs"])
+    assert begun == [GraphsConfig(data="/my/graphs")]
 
 
 @pytest.mark.parametrize("conv", METHODS)
@@ -146,6 +148,20 @@ def test_resume_needs_no_options(run: CliRunner, interrupted: Path, finished: Pa
     assert result.exit_code == 0, result.output
     for name in ("metrics.json", "weights.safetensors", "graphs.json", "curve.png"):
         assert (interrupted / name).read_bytes() == (finished / name).read_bytes()
+
+
+@pytest.mark.parametrize(("command", "flag"), [("train", "dataset"), ("graphs", "data")])
+def test_data_are_found_from_everywhere(
+    run: CliRunner, begun: list[RunConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, flag: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "graphs").mkdir()
+    command_line = ["train"] if command == "train" else ["train", "graphs"]
+    run.invoke(app, [*command_line, f"--{flag}", "mine.npz"])
+    assert getattr(begun[0], flag) == str(tmp_path / "mine.npz")
+    if command == "graphs":
+        run.invoke(app, ["train", "graphs", "--data", "graphs"])
+        assert getattr(begun[1], flag) == str(tmp_path / "graphs")
 
 
 def test_resume_by_the_wrong_command(run: CliRunner, interrupted: Path, tmp_path: Path) -> None:
@@ -196,6 +212,22 @@ def test_predict_new_graphs(run: CliRunner, finished: Path, tmp_path: Path) -> N
     assert out.read_text() == result.stdout
 
 
+def test_predict_new_graphs_of_a_file(run: CliRunner, finished: Path, tmp_path: Path) -> None:
+    few, path = rings_and_paths().select([3, 8, 12]), tmp_path / "new.npz"
+    folder = run.invoke(app, ["predict", str(finished), "--data", str(unlabelled(few, tmp_path / "new"))])
+    arrays = {"edge_index": few.edge_index.numpy(), "ptr": few.ptr.numpy()}
+    if few.node_labels is not None:
+        arrays["node_labels"] = few.node_labels.numpy()
+    if few.node_attr is not None:
+        arrays["node_attr"] = few.node_attr.numpy()
+    for y in ({}, {"y": np.zeros(3, dtype=np.int64)}, {"y": np.full(3, -1)}):
+        path.write_bytes(pack_arrays({**arrays, **y}))
+        result = run.invoke(app, ["predict", str(finished), "--data", str(path)])
+        assert result.exit_code == 0, result.output
+        rows, others = ([line.split(",")[1:] for line in text.stdout.splitlines()] for text in (result, folder))
+        assert rows == others
+
+
 def test_nodes_have_no_new_graphs(run: CliRunner, rings: Path, tmp_path: Path) -> None:
     train(TrainConfig(hidden=1, stacks=1, epochs=1, seeds=1), tmp_path / "nodes")
     result = run.invoke(app, ["predict", str(tmp_path / "nodes"), "--data", str(rings)])
@@ -211,7 +243,7 @@ def test_nodes_have_no_new_graphs(run: CliRunner, rings: Path, tmp_path: Path) -
     ("arguments", "said"),
     [
         ([], "data is missing: name a folder of graphs with --data FOLDER."),
-        (["--resume"], "data is missing"),
+        (["--resume"], "out is missing: name the run folder to continue with --out FOLDER."),
         (["--data", "muttag"], "Did you mean 'mutag'?"),
         (["--data", "my/graphs"], "my/graphs: is not a folder."),
         (["--data", "missing.npz"], "missing.npz"),

@@ -18,7 +18,9 @@ def graph_sets(draw: st.DrawFn, *, undirected: bool = False, sorted_edges: bool 
     owner = rng.integers(0, len(sizes), draw(st.integers(0, 30)))
     edges = ptr[owner] + rng.integers(0, np.array(sizes)[owner], (2, owner.size))
     labels = rng.integers(-3, 4, owner.size)
-    if undirected:
+    if undirected:  # each edge once in either direction, as files are read
+        first = np.unique(np.sort(edges, axis=0), axis=1, return_index=True)[1]
+        edges, labels, owner = edges[:, first], labels[first], owner[first]
         proper = edges[0] != edges[1]
         edges = np.concatenate([edges, edges[::-1, proper]], axis=1)
         labels = np.concatenate([labels, labels[proper]])

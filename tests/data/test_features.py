@@ -113,9 +113,48 @@ def test_scaled_training_rows_have_mean_0_and_deviation_1(seed: int) -> None:
     torch.testing.assert_close(scaled[ids].mean(0), torch.zeros(3), atol=1e-4, rtol=0)
     torch.testing.assert_close(scaled[ids].std(0, correction=0), torch.tensor([1.0, 1.0, 0.0]), atol=1e-4, rtol=0)
     torch.testing.assert_close(scaler.inverse(scaled), x)
-    assert float(scaler.deviation[2]) == pytest.approx(0.01)
-    assert float(Scaler.fit(x, ids, floor=0).deviation[2]) == 1.0
+    assert float(scaler.deviation[2]) == 2.0  # constant: divided by its size
+    assert torch.equal(scaler.deviation, Scaler.fit(x, ids, floor=0).deviation)
     assert scaler.to("meta").mean.device.type == "meta"
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(-60, 60))
+def test_the_unit_of_a_feature_does_not_matter(seed: int, power: int) -> None:
+    generator = torch.manual_seed(seed)
+    x = torch.randn(40, 4, generator=generator)
+    x[:, 1] = 3.0  # constant
+    x[:, 2] = (torch.arange(40) == 7).float()  # rare
+    x[:, 3] += 50.0
+    ids = torch.arange(40)
+    factor = 2.0**power  # exact
+    torch.testing.assert_close(Scaler.fit(x * factor, ids)(x * factor), Scaler.fit(x, ids)(x), rtol=1e-6, atol=1e-6)
+
+
+def test_a_nearly_constant_feature_is_not_blown_up() -> None:
+    x = torch.zeros(100_000, 1)
+    x[0] = 1.0
+    found = Scaler.fit(x, torch.arange(len(x)))
+    assert float(found.deviation) == pytest.approx(0.01, rel=1e-4)  # the population's is 0.003
+    assert float(Scaler.fit(x, torch.arange(len(x)), floor=0).deviation) == pytest.approx(1e5**-0.5, rel=1e-4)
+
+
+def test_a_constant_feature_has_no_rounding_for_a_deviation() -> None:
+    x = torch.full((1000, 1), 0.1)
+    assert float(Scaler.fit(x, torch.arange(999)).deviation) == pytest.approx(0.1)
+
+
+def test_a_hub_costs_as_many_edges_as_it_has() -> None:
+    leaves = 200_000  # with A², 320 GB
+    star = torch.stack([torch.zeros(leaves, dtype=torch.int64), torch.arange(1, leaves + 1)])
+    edges = torch.cat([star, torch.tensor([[1, 2], [2, 1]])], dim=1)  # and one triangle
+    data = GraphsDataset("star", edges, torch.tensor([0, leaves + 1]), torch.tensor([0]), 1, "0" * 64)
+    found = clustering(data)
+    assert found[:4].tolist() == [pytest.approx(2 / (leaves * (leaves - 1))), 1.0, 1.0, 0.0]
+
+
+def test_labels_that_are_ids_are_refused() -> None:
+    with pytest.raises(DataError, match=r"40000 labels for 40000 nodes.*ids rather than kinds"):
+        one_hot(torch.arange(40_000), range(40_000))
 
 
 def test_one_hot_columns_may_stay_as_they_are() -> None:

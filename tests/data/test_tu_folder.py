@@ -49,21 +49,6 @@ def test_what_is_written_is_read_back(data: GraphsDataset, prefix: str) -> None:
     assert statistics(found)["graphs"] == len(data)
 
 
-@given(graph_sets())
-def test_a_missing_direction_is_added_with_its_label(data: GraphsDataset) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        found = read_tu_folder(write(data, Path(folder)))
-    pairs = {tuple(pair) for pair in data.edge_index.T.tolist()}
-    edges = data.edge_index.shape[1]
-    assert {tuple(pair) for pair in found.edge_index.T.tolist()} == pairs | {(b, a) for a, b in pairs}
-    assert torch.equal(found.edge_index[:, :edges], data.edge_index)
-    assert all((a, b) not in pairs for a, b in found.edge_index[:, edges:].T.tolist())
-    if data.edge_labels is not None and found.edge_labels is not None:
-        rows = zip(*data.edge_index.tolist(), data.edge_labels.tolist(), strict=True)
-        added = zip(*found.edge_index[:, edges:].tolist(), found.edge_labels[edges:].tolist(), strict=True)
-        assert {(b, a, label) for a, b, label in added} <= set(rows)
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Graphs of the nodes 1 2, 3 4 5 and 6."""
@@ -133,7 +118,11 @@ def test_targets(folder: Path) -> None:
         ("A", "1, 2\n2, 1\n", r"DS_edge_labels.txt, line 3: the file has 4 lines for the 2 of .*DS_A.txt"),
         ("A", None, r"has no file that ends in _A.txt"),
         ("graph_indicator", None, r"DS_graph_indicator.txt: is missing"),
-        ("graph_indicator", "", r"DS_graph_indicator.txt, line 0: the file ends and graph 1 has no node"),
+        ("graph_indicator", "", r"DS_graph_indicator.txt: is empty; it must have a line for each node"),
+        ("graph_labels", "\n", r"DS_graph_labels.txt: is empty; it must have a line for each graph"),
+        ("graph_attributes", "", r"DS_graph_attributes.txt: is empty; it must have a line for each graph"),
+        ("graph_attributes", "1e9\n1000000001\n1000000002\n", r"attributes.txt, column 1: varies by 0.816 around 1e"),
+        ("node_attributes", "1, 5e8\n1, 500000001\n" * 3, r"node_attributes.txt, column 2: varies by 0.5 around 5e"),
         ("graph_indicator", "1\n1\n2\n2\n2\n4\n", r"DS_graph_indicator.txt, line 6: names graph 4; there are 3"),
         ("graph_indicator", "1\n1\n0\n2\n2\n3\n", r"DS_graph_indicator.txt, line 3: graphs are counted from 1"),
         ("graph_indicator", "1\n1\n3\n3\n3\n3\n", r"graph_indicator.txt, line 6: .* graph 2 has no node"),
@@ -162,9 +151,30 @@ def test_what_is_wrong_is_named_with_file_and_line(part: str, text: str | None, 
     else:
         file.write_text(text)
     with pytest.raises(DataError, match=message) as caught:
-        read_tu_folder(folder)
+        read_tu_folder(folder, target="attributes" if part == "graph_attributes" else "auto")
     assert str(folder) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("part", ["A", "graph_indicator"])
+def test_new_graphs_may_not_be_empty(part: str, folder: Path) -> None:
+    (folder / f"DS_{part}.txt").write_text("")
+    if part == "A":
+        (folder / "DS_edge_labels.txt").unlink()
+        assert read_tu_folder(folder, target="none").edge_index.shape == (2, 0)
+        return
+    with pytest.raises(DataError, match="is empty; it must have a line for each node"):
+        read_tu_folder(folder, target="none")
+
+
+def test_what_windows_and_macos_add(folder: Path) -> None:
+    plain = read_tu_folder(folder)
+    for file in folder.iterdir():
+        file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())  # a byte order mark
+    (folder / "._DS_A.txt").write_bytes(b"\x00\x05\x16\x07")  # a resource fork
+    marked = read_tu_folder(folder)
+    assert torch.equal(marked.edge_index, plain.edge_index)
+    assert torch.equal(marked.y, plain.y)
 
 
 def test_folders_that_are_none(tmp_path: Path, folder: Path) -> None:

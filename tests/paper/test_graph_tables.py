@@ -161,8 +161,10 @@ def test_the_plan_says_what_there_is_to_do(tmp_path: Path, none_chosen: Path) ->
     store = tmp_path / "store.sqlite"
     command = ["reproduce", "graph-classification", "--dataset", "mutag", "--method", "gcn", "--plan", "--runs", "1"]
     command += ["--chosen", str(none_chosen)]
-    result = CliRunner().invoke(app, [*command, "--store", str(store)], env={"COLUMNS": "160"})
+    result = CliRunner().invoke(app, [*command, "--store", str(store)], env={"COLUMNS": "80"})
     assert result.exit_code == 0
+    assert "mutag gcn paper" in result.output
+    assert "…" not in result.output  # nothing is cut
     assert "10 trainings: at least" in result.output
     assert not store.exists()
     assert "no search has chosen" in " ".join(result.output.split())

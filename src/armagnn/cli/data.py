@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from armagnn import data as room
+from armagnn.cli.consoles import table_console
 from armagnn.data.arrays import pack_arrays
 from armagnn.data.atomic import write_whole
 from armagnn.data.catalogue import find_entry
@@ -24,12 +25,6 @@ make = typer.Typer(no_args_is_help=True, help="Make a dataset: bench-hard, 20new
 app.add_typer(make, name="make")
 
 COLOURS = {"ok": "green", "missing": "dim", "corrupt": "red"}
-PLAIN_WIDTH = 200  # where no terminal sets a width, nothing is cut or wrapped
-
-
-def _console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
 
 
 def _table(console: Console, *columns: str, title: str | None = None) -> Table:
@@ -47,7 +42,7 @@ def _show(console: Console, found: Statistics, title: str) -> None:
 @app.command("list")
 def list_() -> None:
     """List every dataset: what it holds, its licence, and where its file is."""
-    console = _console()
+    console = table_console()
     table = _table(console, "name", "holds", "file", "licence", "where")
     for name, entry in room.all_entries().items():
         places = [find(entry, name, file) for file in entry.files]
@@ -65,7 +60,7 @@ def info(
     """Show a dataset's statistics, computed from its file, beside the paper's."""
     entry = find_entry(name)
     found = room.statistics_of(name, paths=paths)
-    console = _console()
+    console = table_console()
     table = _table(console, "statistic", "file", "paper", title=entry.title or name)
     for key in dict.fromkeys([*found, *entry.paper]):
         value = found.get(key, "")
@@ -88,7 +83,7 @@ def verify(
     names: Annotated[list[str] | None, typer.Argument(help="Which datasets; all of them if none is named.")] = None,
 ) -> None:
     """Hash every file again: ok, missing or corrupt. The exit code is 1 if something is corrupt."""
-    console = _console()
+    console = table_console()
     table = _table(console, "name", "file", "state", "note")
     checks = room.verify(names or ())
     for check in checks:
@@ -107,7 +102,7 @@ def add(
 ) -> None:
     """Check your own file and add it to the catalogue, to be loaded by name."""
     name, found = room.add(file, name)
-    console = _console()
+    console = table_console()
     _show(console, found, name)
     place = locate(find_entry(name), name)
     console.print(Text(f"{name} is in {place.source}, SHA-256 {place.accepted[0]}"), soft_wrap=True)
@@ -118,7 +113,7 @@ def fetch(
     name: Annotated[str, typer.Argument(help="A name of the catalogue.")],
 ) -> None:
     """Get a dataset's originals over the network and convert them. What is here already is left as it is."""
-    _console().print(Text(f"{name}: {room.fetch(name)}"), soft_wrap=True)
+    table_console().print(Text(f"{name}: {room.fetch(name)}"), soft_wrap=True)
 
 
 @make.command("bench-hard")
@@ -137,7 +132,7 @@ def make_bench_hard(
     content = pack_arrays(room.make_bench_hard(seed, small=small))
     data = parse_graphs_file(content, name=out.stem, source=str(out))
     write_whole(out, content)
-    console = _console()
+    console = table_console()
     _show(console, room.statistics(data, paths=False), f"Bench-hard, seed {seed}{', small' if small else ''}")
     console.print(Text(f"{out}: SHA-256 {data.sha256}"), soft_wrap=True)
 
@@ -152,6 +147,6 @@ def make_news(
     The file goes into the data folder and is known there as 20news-words; a machine without gensim can use it.
     """
     path, found = room.make_news(seed, force=force)
-    console = _console()
+    console = table_console()
     _show(console, found, "20news, prepared")
     console.print(Text(f"{path} is ready: load_signals('20news')"), soft_wrap=True)

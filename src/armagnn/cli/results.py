@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from armagnn.cli.consoles import table_console
 from armagnn.cli.trials_progress import mean_std
 from armagnn.errors import DataError
 from armagnn.paper.graph_signal import is_current_signal
@@ -53,7 +54,7 @@ def list_cells(
     store: Annotated[Path, typer.Argument(help="The store.", metavar="[STORE]")] = DEFAULT_STORE,
 ) -> None:
     """Show every cell of every table: how many trials, mean ± deviation of each metric."""
-    console = Console()
+    console = table_console()
     with Store(store, must_exist=True) as opened:
         records = opened.select()
     records = _shown(records, console)
@@ -66,7 +67,7 @@ def _cells(name: str, records: list[Record]) -> Table:
     metrics = sorted({metric for record in records for metric in record.metrics})
     table = Table("dataset", "method", "protocol", title=name)
     for column in ("runs", "trials", *metrics):  # with folds, a run has several trials
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", overflow="fold")
     for cell, group in groupby(records, key=lambda record: record.cell):
         trials = list(group)
         values = [[trial.metrics[metric] for trial in trials if metric in trial.metrics] for metric in metrics]

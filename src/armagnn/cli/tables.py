@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Column, Table
 
+from armagnn.cli.consoles import table_console
 from armagnn.cli.groups import Where
 from armagnn.cli.trials_progress import TrialsProgress, duration
 from armagnn.paper.jobs import CellTrial, Job, make_jobs, work
@@ -42,8 +44,10 @@ def show_plan(jobs: Sequence[Job], store: Path) -> None:
     A batch of each kind is probed for a few steps. A training lasts from its patience to its most epochs; where the
     store has trials of the cell, also the epochs that those took are used.
     """
-    console = Console()
-    shown = Table(Column("cell", no_wrap=True), "trainings", "done", "batches", "s/epoch", "least", "most", "as done")
+    console, counts = table_console(), ("trainings", "done", "batches", "s/epoch")
+    columns = [Column(name, justify="right", no_wrap=True) for name in counts]
+    columns += [Column(name, min_width=7) for name in ("least", "most", "as done")]
+    shown = Table(Column("cell", min_width=16), *columns, box=box.SIMPLE)  # so it has room in 80 columns
     kinds: dict[tuple[object, ...], list[Job]] = {}
     for job in jobs:
         kinds.setdefault(job.trials[0].config.shape, []).append(job)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -107,6 +108,8 @@ def train(
     rate = typed.pop("dropout", None)
     if rate is not None:
         typed = {"input_dropout": rate, "hidden_dropout": rate} | typed
+    if dataset.endswith(".npz"):
+        typed["dataset"] = os.path.abspath(dataset)  # a run is continued, and predicts, from wherever it is asked
     folder = out or Path("runs", f"{Path(dataset).stem}-{conv}")
     carry_out(TrainConfig, defaults(dataset, conv), typed, folder, resume=resume, overwrite=overwrite)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ from armagnn.errors import ParameterError
 from armagnn.paper.published import METHODS
 from armagnn.paper.published_graphs import CLASSIFICATION, ORDERS, graph_order, group
 from armagnn.training import GraphsConfig
+from armagnn.training.graphs import is_folder
 from armagnn.training.graphs_config import data_name
 
 DATA = "Data"
@@ -107,10 +109,15 @@ def train_graphs(
     What is not given is the paper's value for its own datasets, and for other graphs that for Enzymes, but without
     dropout. Stopping is on validation loss, as the accuracy on a tenth of the graphs is a count of few.
     """
-    if not data and not (resume and out):
+    if not data and resume and not out:
+        raise ParameterError("out is missing: name the run folder to continue with --out FOLDER.")
+    if not data and not resume:
         raise ParameterError("data is missing: name a folder of graphs with --data FOLDER.")
     folder, chosen = out or Path("runs", f"{data_name(data)}-{conv}"), graph_defaults(data, conv)
-    carry_out(GraphsConfig, chosen, typed_options(ctx), folder, resume=resume, overwrite=overwrite)
+    typed = typed_options(ctx)
+    if data and (is_folder(data) or data.endswith(".npz")):
+        typed["data"] = os.path.abspath(data)  # a run is continued, and predicts, from wherever it is asked
+    carry_out(GraphsConfig, chosen, typed, folder, resume=resume, overwrite=overwrite)
 
 
 def graph_defaults(data: str, conv: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,10 @@ from armagnn.data.arrays import Arrays
 from armagnn.errors import DataError
 
 NO_LABEL = -1
+LARGEST_ERROR: Final = 0.01
+"""Of a deviation, what float32 may round away."""
+CONSTANT: Final = 1e-12
+"""Of the size of float64 numbers, a deviation that is itself their rounding."""
 
 
 def integers(arrays: Arrays, name: str, source: str, ndim: int = 1) -> NDArray[np.int64]:
@@ -31,10 +35,36 @@ def reals(arrays: Arrays, name: str, source: str, what: str = "features") -> NDA
     if array.dtype.kind not in "fiu":
         raise DataError(f"{source}: {name} is {array.dtype} of shape {array.shape}; it must be reals.")
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused as such
-        array = array.astype(np.float32)
-    if not np.isfinite(array).all():
+        found = array.astype(np.float32)
+    if not np.isfinite(found).all():
         raise DataError(f"{source}: {name} has NaN or infinite {what}. Replace or remove them.")
-    return array
+    return narrow(array, f"{source}: {name}")
+
+
+def narrow(array: NDArray[Any], where: str) -> NDArray[np.float32]:
+    """Return finite reals, (N,) or (N, F), as float32; refuse a column whose differences that would round away.
+
+    Example:
+        >>> narrow(np.array([1e9, 1e9 + 1, 1e9 + 2]), "y")
+        Traceback (most recent call last):
+        ...
+        armagnn.errors.DataError: y, column 1: varies by 0.816 around 1e+09, which float32 rounds away; subtract its ...
+    """
+    found = array.astype(np.float32)
+    if np.can_cast(array.dtype, np.float32) or not array.size or array.ndim > 2:
+        return found
+    columns = array.reshape(len(array), -1)
+    size = np.abs(columns).max(axis=0)
+    deviation = columns.std(axis=0, dtype=np.float64)
+    error = np.abs(columns - found.reshape(columns.shape)).max(axis=0)
+    lost = (error > LARGEST_ERROR * deviation) & (deviation > CONSTANT * size)
+    if lost.any():
+        column = int(lost.argmax())
+        raise DataError(
+            f"{where}, column {column + 1}: varies by {deviation[column]:.3g} around {columns[:, column].mean():.6g}, "
+            "which float32 rounds away; subtract its mean before."
+        )
+    return found
 
 
 def within(ids: NDArray[np.int64], low: int, high: int, name: str, source: str) -> None:

@@ -16,7 +16,12 @@ from armagnn.data.graphs import FEATURE_KINDS, GraphsDataset
 from armagnn.errors import DataError, ParameterError, ShapeError, UnknownNameError
 
 SMALLEST_DEVIATION: Final = 0.01
-"""Floor of the deviation of a feature: one that is (nearly) constant in training is not blown up elsewhere."""
+"""Of the largest distance from the mean, the least that the deviation of a feature counts as: a feature that is nearly
+constant in training is not blown up elsewhere, whatever its unit."""
+CONSTANT: Final = 1e-6
+"""Of the size of float32 numbers, a distance from their mean that is only their rounding."""
+MOST_ENTRIES: Final = 2**30
+"""Of a one-hot matrix: 4 GiB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +104,12 @@ def one_hot(labels: Tensor, vocabulary: Sequence[int]) -> Tensor:
     if values.numel() == 0 or not bool((values[place.clamp(max=len(values) - 1)] == labels).all()):
         strange = sorted(set(labels.tolist()) - set(values.tolist()))
         raise DataError(f"node_labels holds {strange[:5]}, which the vocabulary of {len(values)} labels does not have.")
-    return torch.nn.functional.one_hot(place, len(values)).float()
+    if place.numel() * len(values) > MOST_ENTRIES:
+        raise DataError(
+            f"node_labels has {len(values)} labels for {place.numel()} nodes; one-hot, they would be too many numbers. "
+            "If they are ids rather than kinds of nodes, leave them out."
+        )
+    return torch.zeros(place.numel(), len(values), device=labels.device).scatter_(1, place.unsqueeze(1), 1.0)
 
 
 def clustering(dataset: GraphsDataset) -> Tensor:
@@ -133,10 +143,26 @@ def _degree(matrix: sp.csr_array) -> NDArray[np.float64]:
 
 
 def _ratio(matrix: sp.csr_array) -> NDArray[np.float64]:
-    twice = np.asarray((matrix @ matrix).multiply(matrix).sum(axis=1), dtype=np.float64)  # 2 t
     degree = _degree(matrix)
-    ratio: NDArray[np.float64] = twice / np.maximum(degree * (degree - 1), 1)
+    ratio: NDArray[np.float64] = 2 * _triangles(matrix) / np.maximum(degree * (degree - 1), 1)
     return ratio
+
+
+def _triangles(matrix: sp.csr_array) -> NDArray[np.float64]:
+    """Return the triangles of each node.
+
+    An edge leads to its end of the higher degree: so few leave a hub, and A², which has the square of its degree of
+    entries, is not needed. Of a triangle u → v → w, u → w, the first product below counts it for u, the second for v
+    and w.
+    """
+    rank = np.empty(matrix.shape[0], dtype=np.int64)
+    rank[np.argsort(np.diff(matrix.indptr), kind="stable")] = np.arange(matrix.shape[0])
+    edges = matrix.tocoo()
+    up = rank[edges.coords[0]] < rank[edges.coords[1]]
+    ends = edges.coords[0][up], edges.coords[1][up]
+    up = sp.csr_array((edges.data[up], ends), shape=matrix.shape)
+    first, others = (up @ up).multiply(up), (up.T @ up).multiply(up)
+    return np.asarray(first.sum(axis=1) + others.sum(axis=1) + others.sum(axis=0), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,9 +173,9 @@ class Scaler:
         >>> x = torch.tensor([[1.0, 5.0], [3.0, 5.0], [99.0, 99.0]])
         >>> scaler = Scaler.fit(x, torch.tensor([0, 1]))  # row 2 is of a test graph
         >>> scaler(x)
-        tensor([[-1.0000e+00,  0.0000e+00],
-                [ 1.0000e+00,  0.0000e+00],
-                [ 9.7000e+01,  9.4000e+03]])
+        tensor([[-1.0000,  0.0000],
+                [ 1.0000,  0.0000],
+                [97.0000, 18.8000]])
         >>> torch.equal(scaler.inverse(scaler(x)), x)
         True
     """
@@ -163,19 +189,21 @@ class Scaler:
     ) -> Scaler:
         """Take mean and deviation of the rows `nodes` (ids, or a mask) of `x` (N, F).
 
-        The deviation is the population's, and at least `floor`.
+        The deviation is the population's, and at least `floor` times the largest distance from the mean; a column that
+        is constant there is divided by its size (zeros by 1). So the unit of a column does not matter.
         The rows are those of the nodes of training graphs (:func:`nodes_of`), or, for targets, training graphs; for
-        targets take ``floor=0``: their scale is arbitrary. A deviation of 0 counts as 1. Columns outside the mask
-        `columns` (F,) stay as they are, e.g. one-hot ones with ``columns=features.numeric``.
+        targets take ``floor=0``. Columns outside the mask `columns` (F,) stay as they are, e.g. one-hot ones with
+        ``columns=features.numeric``.
         """
         if x.dim() != 2 or not x.is_floating_point():
             raise ShapeError(f"x must be (N, F) floats, got {x.dtype} of shape {tuple(x.shape)}.")
         rows = x[nodes].double()
         if not len(rows):
             raise ParameterError("nodes is empty: a scaler is fitted on one row or more.")
-        deviation = rows.std(dim=0, correction=0).clamp(min=floor)
-        deviation = torch.where(deviation > 0, deviation, 1.0)
-        mean = rows.mean(dim=0)
+        mean, size = rows.mean(dim=0), rows.abs().amax(dim=0)
+        distance = (rows - mean).abs().amax(dim=0)
+        deviation = torch.maximum(rows.std(dim=0, correction=0), floor * distance)
+        deviation = torch.where(distance > CONSTANT * size, deviation, torch.where(size > 0, size, 1.0))
         if columns is not None:
             mean, deviation = torch.where(columns, mean, 0.0), torch.where(columns, deviation, 1.0)
         return cls(mean.to(x.dtype), deviation.to(x.dtype))

@@ -7,43 +7,50 @@ from typing import Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from armagnn.data import checks
 from armagnn.data.arrays import Arrays, check_digest, read_arrays, read_file
 from armagnn.data.graphs import GraphsDataset
+from armagnn.data.undirected import undirected
 from armagnn.errors import DataError
 
 ARRAYS: Final = ("edge_index", "ptr", "y")  # and, if the data has them: node_labels, node_attr, edge_labels, split
 
 
-def read_graphs_file(path: str | Path, *, sha256: str | None = None) -> GraphsDataset:
+def read_graphs_file(path: str | Path, *, sha256: str | None = None, labelled: bool = True) -> GraphsDataset:
     """Read a :class:`GraphsDataset` from an ``.npz`` file; with `sha256`, only from exactly that file.
 
     The file holds ``edge_index`` (2, E), ``ptr`` (G + 1,) and ``y`` ((G,) integers for classes, (G,) or (G, T) floats
     for a regression), and may hold ``node_labels`` (N,), ``node_attr`` (N, F), ``edge_labels`` (E,) and ``split``
-    (G,). Other arrays are ignored.
+    (G,). Other arrays are ignored. Edges are undirected: a direction that is missing is added, an edge that is listed
+    again counts once. Without `labelled`, for new graphs, ``y`` is not read: it is -1.
 
     Example:
         >>> dataset = read_graphs_file("ENZYMES.npz")  # doctest: +SKIP
     """
-    return parse_graphs_file(read_file(path), name=str(path), source=str(path), sha256=sha256)
+    return parse_graphs_file(read_file(path), name=str(path), source=str(path), sha256=sha256, labelled=labelled)
 
 
 def parse_graphs_file(
-    content: bytes, *, name: str, source: str, sha256: str | None = None, provenance: str = ""
+    content: bytes, *, name: str, source: str, sha256: str | None = None, provenance: str = "", labelled: bool = True
 ) -> GraphsDataset:
     """Turn the bytes of a file into a dataset called `name`; `source` is what errors call the file."""
     digest = check_digest(content, source, sha256)
-    arrays = read_arrays(content, ARRAYS, source, what="graphs", everything=True)
+    arrays = read_arrays(content, ARRAYS if labelled else ARRAYS[:-1], source, what="graphs", everything=True)
     ptr = checks.integers(arrays, "ptr", source)
     if ptr.size < 2 or ptr[0] != 0 or (ptr[1:] <= ptr[:-1]).any():
         raise DataError(f"{source}: ptr must rise from 0, by at least one node a graph.")
     num_graphs = ptr.size - 1
-    y, num_classes = _targets(arrays, num_graphs, source)
+    y, num_classes = (
+        _targets(arrays, num_graphs, source) if labelled else (torch.full((num_graphs,), checks.NO_LABEL), 0)
+    )
     num_nodes = _count(int(ptr[-1]), arrays, source)
     edge_index = checks.edges(arrays, num_nodes, source)
     checks.inside_graphs(np.searchsorted(ptr, edge_index, side="right"), source)
+    edge_labels = _optional(arrays, "edge_labels", edge_index.shape[1], source)
+    edge_index, edge_labels = undirected(edge_index, edge_labels)
     return GraphsDataset(
         name=name,
         edge_index=torch.from_numpy(edge_index),
@@ -51,9 +58,9 @@ def parse_graphs_file(
         y=y,
         num_classes=num_classes,
         sha256=digest,
-        node_labels=_optional(arrays, "node_labels", num_nodes, source),
+        node_labels=_tensor(_optional(arrays, "node_labels", num_nodes, source)),
         node_attr=_attributes(arrays, num_nodes, source),
-        edge_labels=_optional(arrays, "edge_labels", edge_index.shape[1], source),
+        edge_labels=_tensor(edge_labels),
         split=_split(arrays, num_graphs, source),
         provenance=provenance or name,
         targets=tuple(f"target {t}" for t in range(y.shape[1])) if y.is_floating_point() else (),
@@ -86,12 +93,16 @@ def _count(num_nodes: int, arrays: Arrays, source: str) -> int:
     return num_nodes
 
 
-def _optional(arrays: Arrays, name: str, count: int, source: str) -> Tensor | None:
+def _optional(arrays: Arrays, name: str, count: int, source: str) -> NDArray[np.int64] | None:
     if name not in arrays:
         return None
     values = checks.integers(arrays, name, source)
     checks.sized(values, (count,), name, source)
-    return torch.from_numpy(values)
+    return values
+
+
+def _tensor(values: NDArray[np.int64] | None) -> Tensor | None:
+    return None if values is None else torch.from_numpy(values)
 
 
 def _attributes(arrays: Arrays, num_nodes: int, source: str) -> Tensor | None:
@@ -107,4 +118,4 @@ def _split(arrays: Arrays, num_graphs: int, source: str) -> Tensor | None:
     split = _optional(arrays, "split", num_graphs, source)
     if split is not None and set(split.tolist()) != {0, 1, 2}:
         raise DataError(f"{source}: split holds {sorted(set(split.tolist()))[:10]}; it must use all of 0, 1, 2.")
-    return split
+    return _tensor(split)

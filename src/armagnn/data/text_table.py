@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import warnings
 from typing import Any, Final
@@ -19,7 +20,8 @@ def read_table(
 ) -> NDArray[Any]:
     """Return the numbers of a text file, (lines, columns); with `columns` None, as many as the first line has.
 
-    An empty file has no lines; blank lines may be at the end only. Reals must be finite, also as float32.
+    An empty file has no lines; blank lines may be at the end only. Reals must be finite, also as float32. A byte order
+    mark, as Windows writes one, is no number.
 
     Example:
         >>> read_table(b"1, 2\\n3, 4\\n", "A.txt", np.int64, 2)
@@ -30,6 +32,7 @@ def read_table(
         ...
         armagnn.errors.DataError: labels.txt, line 2: '2.5' is not an integer.
     """
+    content = content.removeprefix(codecs.BOM_UTF8)
     try:
         text = content.decode("ascii")
     except UnicodeDecodeError as error:

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from armagnn.data.arrays import read_file
-from armagnn.data.checks import NO_LABEL
+from armagnn.data.checks import NO_LABEL, narrow
 from armagnn.data.graphs import GraphsDataset
 from armagnn.data.text_table import read_table
+from armagnn.data.undirected import undirected
 from armagnn.errors import DataError, UnknownNameError
 
 Target = Literal["auto", "labels", "attributes", "none"]
@@ -23,18 +24,20 @@ TARGETS: Final = ("auto", "labels", "attributes", "none")
 PARTS: Final = (
     "A", "graph_indicator", "graph_labels", "graph_attributes", "node_labels", "node_attributes", "edge_labels",
 )  # fmt: skip
+FILLED: Final = {"graph_indicator": "node", "graph_labels": "graph", "graph_attributes": "graph"}
+"""What a file that must not be empty has its lines for."""
 
 
 def read_tu_folder(path: str | Path, *, target: Target = "auto") -> GraphsDataset:
     """Read a folder with ``DS_A.txt``, ``DS_graph_indicator.txt`` and ``DS_graph_labels.txt``; DS is any name.
 
     - ``A``: a line ``i, j`` for each edge, nodes counted from 1 over all graphs. A direction that is missing is added,
-      with the same label.
+      with the same label; an edge that is listed again counts once.
     - ``graph_indicator``: line i has the graph of node i, counted from 1.
     - ``graph_labels``: line g has the class of graph g, an integer; classes are numbered 0 .. C-1 in ascending order,
       and `class_values` keeps the numbers of the file. Or ``graph_attributes``: real targets, several by commas.
     - ``node_labels`` (an integer a line), ``node_attributes`` (reals by commas) and ``edge_labels`` (an integer for
-      each line of ``A``) may be there.
+      each line of ``A``) may be there. Other files of the folder (``edge_attributes``) are not read.
 
     With `target` ``"auto"`` the labels count where there are both; ``"labels"`` and ``"attributes"`` ask for one, and
     ``"none"`` for neither (new graphs, to be predicted: y is -1). Whatever is wrong is a :class:`DataError` with the
@@ -67,7 +70,7 @@ def read_tu_folder(path: str | Path, *, target: Target = "auto") -> GraphsDatase
     number[order] = np.arange(order.size)
     edges = _edges(folder, graph)
     labels = _column(folder, "edge_labels", edges.shape[1], "A")
-    edges, labels = _both_ways(number[edges], labels)
+    edges, labels = undirected(number[edges], labels)
     node_labels = _column(folder, "node_labels", graph.size, "graph_indicator")
     attributes = _attributes(folder, graph.size)
     if y is None:
@@ -100,7 +103,8 @@ class _Folder:
     def open(cls, path: Path) -> _Folder:
         if not path.is_dir():
             raise DataError(f"{path}: is not a folder.")
-        found = sorted(file.name for file in path.iterdir() if file.name.endswith("_A.txt") or file.name == "A.txt")
+        names = sorted(file.name for file in path.iterdir() if not file.name.startswith("."))
+        found = [name for name in names if name.endswith("_A.txt") or name == "A.txt"]
         if len(found) != 1:
             what = f"has {', '.join(found)}" if found else "has no file that ends in _A.txt"
             raise DataError(f"{path}: {what}; a dataset in TU's format has one, DS_A.txt, with a line for each edge.")
@@ -120,11 +124,13 @@ class _Folder:
 
     def reals(self, part: str) -> NDArray[np.float32]:
         """Return a file of finite reals, as many on each line as on the first."""
-        return read_table(self._content(part), self.file(part), np.float64, None).astype(np.float32)
+        return narrow(read_table(self._content(part), self.file(part), np.float64, None), self.file(part))
 
     def _content(self, part: str) -> bytes:
         if part not in self.contents:
             raise DataError(f"{self.file(part)}: is missing.")
+        if part in FILLED and not self.contents[part].strip():
+            raise DataError(f"{self.file(part)}: is empty; it must have a line for each {FILLED[part]}.")
         return self.contents[part]
 
     def refuse(self, part: str, wrong: NDArray[np.bool_], why: str) -> None:
@@ -186,16 +192,6 @@ def _edges(folder: _Folder, graph: NDArray[np.int64]) -> NDArray[np.int64]:
     edges = pairs.T - 1
     folder.refuse("A", graph[edges[0]] != graph[edges[1]], "joins nodes of different graphs.")
     return edges
-
-
-def _both_ways(
-    edges: NDArray[np.int64], labels: NDArray[np.int64] | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """Add the directions that are missing at the end, with the labels of those that are there."""
-    base = int(edges.max(initial=0)) + 1
-    alone = ~np.isin(edges[0] * base + edges[1], edges[1] * base + edges[0])
-    edges = np.ascontiguousarray(np.concatenate([edges, edges[::-1, alone]], axis=1))
-    return edges, None if labels is None else np.concatenate([labels, labels[alone]])
 
 
 def _column(folder: _Folder, part: str, count: int, of: str) -> NDArray[np.int64] | None:

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from armagnn.data import Fold, GraphsDataset, all_entries, folds, load_graphs, node_features, read_tu_folder
+from armagnn.data.graphs_file import read_graphs_file
 from armagnn.data.tu_folder import Target
 from armagnn.errors import ParameterError
 from armagnn.tasks import GraphNet, GraphTask, conv_options
@@ -33,7 +34,8 @@ def is_folder(data: str) -> bool:
 def read_graphs(data: str, target: Target = "auto") -> GraphsDataset:
     """The graphs of a folder in TU's format, an ``.npz`` file, or a name of the catalogue.
 
-    `target` is for folders only, as :func:`~armagnn.data.read_tu_folder` takes it; what else has targets has them.
+    `target` chooses between the files of a folder, as :func:`~armagnn.data.read_tu_folder` takes it; ``"none"``, for
+    new graphs, leaves also those of an ``.npz`` file aside.
 
     Example:
         >>> read_graphs("mutag").num_graphs
@@ -43,6 +45,8 @@ def read_graphs(data: str, target: Target = "auto") -> GraphsDataset:
         return read_tu_folder(data, target=target)
     if target in ("labels", "attributes"):
         raise ParameterError(f"target is {target!r}, which chooses between the files of a folder; {data!r} is none.")
+    if target == "none" and data.endswith(".npz"):
+        return read_graphs_file(data, labelled=False)
     return load_graphs(data)
 
 

@@ -60,7 +60,7 @@ class GraphsPrediction:
 def predict_graphs(run: Run, data: str | os.PathLike[str] | None = None) -> GraphsPrediction:
     """What the best weights of a finished run say about the graphs `data`, or about its own.
 
-    New graphs are a folder in TU's format (which needs no labels), an ``.npz`` file or a name of the catalogue; the
+    New graphs are a folder in TU's format, an ``.npz`` file (neither needs labels) or a name of the catalogue; the
     data that the run was trained on are not needed then. It runs on the CPU, wherever the run was trained.
 
     Example:

@@ -1,0 +1,29 @@
+"""Undirected edges: each pair of nodes once in either direction."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+
+
+def undirected(edges: Integers, labels: Integers | None) -> tuple[Integers, Integers | None]:
+    """Return `edges` (2, E) without repetitions, and with the directions that are missing at the end.
+
+    A direction that is added has the label of the other; of repeated edges the first counts. Directed, the operators of
+    all methods but those that only ask who is a neighbour would be of another graph, and a repeated edge of weight 2.
+
+    Example:
+        >>> undirected(np.array([[0, 0, 1, 2], [1, 1, 2, 1]]), np.array([7, 8, 9, 9]))
+        (array([[0, 1, 2, 1],
+               [1, 2, 1, 0]]), array([7, 9, 9, 7]))
+    """
+    base = int(edges.max(initial=0)) + 1
+    pairs, first = np.unique(edges[0] * base + edges[1], return_index=True)
+    if pairs.size < edges.shape[1]:
+        first.sort()
+        edges, labels = edges[:, first], None if labels is None else labels[first]
+    alone = ~np.isin(edges[1] * base + edges[0], pairs)
+    edges = np.ascontiguousarray(np.concatenate([edges, edges[::-1, alone]], axis=1))
+    return edges, None if labels is None else np.concatenate([labels, labels[alone]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,14 @@ import numpy as np
 import pytest
 import torch
 
-from armagnn.data import load_graphs, load_signals, make_news, news, statistics, statistics_of
+from armagnn.data import SignalsDataset, load_graphs, load_signals, make_news, news, statistics, statistics_of
 from armagnn.data.arrays import Arrays, pack_arrays
 from armagnn.data.entries import CATALOGUE, Entry
 from armagnn.data.integrity import verify
 from armagnn.data.mnist import grid_graph, parse_mnist
 from armagnn.data.news import parse_news, prepare_news, strip, tokens
 from armagnn.data.store import user_folder
-from armagnn.errors import DataError, ParameterError
+from armagnn.errors import DataError, DTypeError, GraphError, ParameterError, ShapeError
 
 # ----------------------------------------------------------------------------------------------------------- pictures
 
@@ -214,3 +215,52 @@ def test_the_wrong_loader_names_the_right_one() -> None:
         load_signals("cora")
     with pytest.raises(DataError, match="use load_signals"):
         load_graphs("mnist")
+
+
+# ------------------------------------------------------------------------------------------------------ your own arrays
+
+EDGES, X, Y = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.rand(6, 3), torch.tensor([0, 1, 0, 1, 0, 1])
+OWN: dict[str, Any] = {"edge_index": EDGES, "x": X, "y": Y, "train": [0, 1, 2], "val": [3], "test": [4, 5]}
+
+
+def test_arrays_lists_and_masks_are_taken() -> None:
+    masks = [torch.tensor([i in OWN[name] for i in range(6)]) for name in ("train", "val", "test")]
+    weight = torch.ones(4)
+    plain = SignalsDataset.of(*OWN.values(), edge_weight=weight)
+    arrays = SignalsDataset.of(
+        EDGES.numpy(), X.numpy(), Y.numpy(), *(mask.numpy() for mask in masks), edge_weight=weight.numpy()
+    )
+    lists = SignalsDataset.of(EDGES.tolist(), X.tolist(), Y.tolist(), range(3), [3], (4, 5), weight.tolist())
+    for found in (arrays, lists):
+        for name in ("edge_index", "y", "train_idx", "val_idx", "test_idx", "edge_weight"):
+            assert torch.equal(getattr(found, name), getattr(plain, name)), name
+        torch.testing.assert_close(found.x, plain.x)
+        assert found.num_classes == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"x": X.index_fill(1, torch.tensor([1]), math.nan)}, DataError, "finite"),
+        ({"x": torch.zeros(0, 3), "y": torch.zeros(0, dtype=torch.int64)}, ParameterError, "at least one signal"),
+        ({"x": [["a"]]}, DTypeError, "x must be a tensor, an array or a list"),
+        ({"y": Y - 1}, DataError, "integers 0 .. C-1"),
+        ({"y": Y + 0.5}, DataError, "integers 0 .. C-1"),
+        ({"y": Y[:4]}, ParameterError, r"y \(S,\)"),
+        ({"train": [0, 6]}, DataError, "train holds 0 .. 6; the 6 signals are 0 .. 5"),
+        ({"test": [-1]}, DataError, "test holds -1"),
+        ({"val": []}, ParameterError, "val must name one signal or more"),
+        ({"val": torch.zeros(6, dtype=torch.bool)}, ParameterError, "val must name one signal or more"),
+        ({"train": torch.ones(5, dtype=torch.bool)}, DTypeError, r"mask \(6,\)"),
+        ({"train": [0.0, 1.0]}, DTypeError, "train must hold integers"),
+        ({"test": [2, 4]}, DataError, "train and test share 1 signals"),
+        ({"edge_index": EDGES + 1}, GraphError, "names node 3"),
+        ({"edge_index": EDGES.float()}, DTypeError, "integers"),
+        ({"edge_weight": torch.ones(3)}, ShapeError, "one per edge"),
+        ({"edge_weight": torch.full((4,), math.inf)}, GraphError, "NaN or infinite"),
+    ],
+    ids=str,
+)
+def test_own_arrays_that_are_wrong_are_refused(change: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        SignalsDataset.of(**OWN | change)

@@ -180,9 +180,12 @@ PAIR = torch.tensor([[0, 1], [1, 0]])
         ((GraphOperator.from_edge_index(PAIR), 1), {}, GraphError, "kind='adjacency'"),
         ((PAIR, -1), {}, ParameterError, "levels"),
         ((PAIR, True), {}, ParameterError, "levels"),
+        ((PAIR, 25), {}, ParameterError, "at most 24"),
         ((PAIR, 1), {"restarts": 0}, ParameterError, "restarts"),
+        ((PAIR, 1), {"seed": 1.5}, ParameterError, "seed"),
+        ((PAIR, 1), {"seed": 2**70}, ParameterError, "seed"),
     ],
-    ids=["directed", "negative", "normalised", "levels", "bool", "restarts"],
+    ids=["directed", "negative", "normalised", "levels", "bool", "deep", "restarts", "seed", "large seed"],
 )
 def test_bad_input_is_refused(
     arguments: tuple[Any, ...], options: dict[str, Any], error: type[Exception], message: str

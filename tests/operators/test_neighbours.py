@@ -56,6 +56,24 @@ def test_many_dimensions_take_the_other_search_and_find_the_same() -> None:
     assert as_set(knn_graph(points, 5)[0]) == all_pairs(points, 5)
 
 
+@pytest.mark.parametrize("width", [2, 20])
+def test_many_points_in_one_place(width: int) -> None:
+    points = np.random.default_rng(5).integers(0, 3, (20_000, width)).astype(float)
+    points[::2] = -0.0  # as rows of words that never occur
+    points[4::8] = 0.0
+    edge_index, _ = knn_graph(points, np.int64(3))  # type: ignore[arg-type]
+    others = edge_index[0][edge_index[1] == 19_998]  # of the 10,000 at zero, all have the first ones
+    assert others.tolist() == [0, 2, 4]
+    few = np.concatenate([np.arange(0, 60), np.arange(19_940, 20_000)])
+    assert as_set(knn_graph(points[few], 3)[0]) == all_pairs(points[few], 3)
+
+
+def test_the_weight_of_an_outlier_is_not_zero() -> None:
+    points = np.concatenate([np.random.default_rng(6).random((100, 2)), [[50.0, 50.0]]])
+    _, weight = knn_graph(points, 4, "gaussian")
+    assert float(weight.min()) > 0
+
+
 def test_a_far_centre_loses_no_digits() -> None:
     points = np.random.default_rng(1).normal(size=(100, 30))
     assert torch.equal(knn_graph(points, 4)[0], knn_graph(points + 1e6, 4)[0])
@@ -95,13 +113,16 @@ def test_the_grid_of_mnist() -> None:
 @pytest.mark.parametrize(
     ("points", "k", "options", "error", "message"),
     [
-        (np.zeros((3, 2)), 3, {}, ParameterError, "from 1 to 2"),
-        (np.zeros((3, 2)), 0, {}, ParameterError, "from 1 to 2"),
-        (np.zeros((3, 2)), True, {}, ParameterError, "from 1 to 2"),
+        (np.zeros((3, 2)), 3, {}, ParameterError, "less than the 3 points"),
+        (np.zeros((3, 2)), 0, {}, ParameterError, "less than the 3 points"),
+        (np.zeros((3, 2)), True, {}, ParameterError, "less than the 3 points"),
         (np.zeros(3), 1, {}, ShapeError, r"\(N, D\)"),
         (np.zeros((3, 0)), 1, {}, ShapeError, r"\(N, D\)"),
         ([["a"], ["b"]], 1, {}, DTypeError, "numbers"),
         ([[0.0], [math.nan]], 1, {}, GraphError, "NaN"),
+        ([[0.0], [1e200]], 1, {}, GraphError, "squares overflow"),
+        (np.zeros((1, 2)), 1, {}, ParameterError, "less than the 1 points"),
+        (np.zeros((3, 2)), 1, {"weights": "gaussian", "sigma": "a"}, ParameterError, "positive"),
         (np.zeros((3, 2)), 1, {"weights": "gausian"}, UnknownNameError, "gaussian"),
         (np.zeros((3, 2)), 1, {"weights": "gaussian"}, ParameterError, "pass sigma"),
         (np.zeros((3, 2)), 1, {"sigma": 1.0}, ParameterError, "weights='gaussian'"),

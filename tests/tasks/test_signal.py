@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from armagnn.data.signals import SignalsDataset
-from armagnn.errors import ParameterError
+from armagnn.errors import ParameterError, ShapeError
 from armagnn.operators import GraphOperator, batches_of, coarsen, knn_graph
 from armagnn.tasks.signal import SignalNet, SignalTask, pooled_nodes
 from armagnn.training.checkpoint import Checkpoint
@@ -203,9 +203,21 @@ def test_a_training_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
         (lambda: SignalTask(dataset(), net(), batch_size=0), "batch_size"),
         (lambda: SignalsDataset.of(EDGES, torch.zeros(3, 25), torch.zeros(4), [0], [1], [2]), r"\(S, N\)"),
         (lambda: dataset().idx("dev"), "train, val, test"),
+        (lambda: SignalNet("gcn", 2, 5, strides=4), "each convolution"),  # type: ignore[arg-type]
+        (lambda: pooled_nodes(EDGES, 25, (2.0,)), "powers of 2"),  # type: ignore[arg-type]
+        (lambda: SignalTask(dataset(), SignalNet("gcn", 1, 25), batch_size=4), "with num_classes=2"),
     ],
-    ids=["strides", "widths", "features", "table", "batch", "shapes", "split"],
+    ids=["strides", "widths", "features", "table", "batch", "shapes", "split", "one", "real", "classes"],
 )
 def test_bad_input_is_refused(make: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         make()
+
+
+def test_a_network_for_another_number_of_nodes_is_refused() -> None:
+    left = pooled_nodes(EDGES, 25, (4,))
+    with pytest.raises(ShapeError, match=f"num_nodes={left + 1}, but {left} are left"):
+        SignalTask(dataset(), SignalNet("gcn", 3, left + 1, strides=(4,)), batch_size=4)
+    with pytest.raises(ShapeError, match="num_nodes=24, but 25 are left"):
+        SignalTask(dataset(), SignalNet("gcn", 3, 24), batch_size=4)
+    SignalTask(dataset(), SignalNet("gcn", 3, 1, average=True), batch_size=4)  # to which the number is nothing

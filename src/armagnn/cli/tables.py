@@ -44,6 +44,7 @@ def show_plan(jobs: Sequence[Job], store: Path) -> None:
     A batch of each kind is probed for a few steps. A training lasts from its patience to its most epochs; where the
     store has trials of the cell, also the epochs that those took are used.
     """
+    notes = Console(stderr=True)
     console, counts = table_console(), ("trainings", "done", "batches", "s/epoch")
     columns = [Column(name, justify="right", no_wrap=True) for name in counts]
     columns += [Column(name, min_width=7) for name in ("least", "most", "as done")]
@@ -56,8 +57,9 @@ def show_plan(jobs: Sequence[Job], store: Path) -> None:
     for group in kinds.values():
         done = [record for job in group for key in job.keys if kept and (record := kept.get(key))]
         left = [job for job in group if not kept or kept.missing(job.keys)]
-        seconds = left[0].make().probe() if left else 0.0
         config = group[0].trials[0].config
+        with notes.status(f"a few steps of {config.dataset} {config.method} {config.protocol}"):
+            seconds = left[0].make().probe() if left else 0.0
         lasting = sum(record.epochs for record in done) / len(done) if done else None
         times = [len(left) * seconds * n for n in (config.patience + 1, config.epochs, lasting or config.epochs)]
         total = [sum(pair) for pair in zip(total, times, strict=True)]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
-from armagnn.errors import ParameterError
+from armagnn.errors import DataError, DTypeError, ParameterError
+from armagnn.operators import checks
 
 SPLITS: Final = ("train", "val", "test")
 
@@ -55,21 +57,51 @@ class SignalsDataset:
     @classmethod
     def of(
         cls,
-        edge_index: Tensor,
-        x: Tensor,
-        y: Tensor,
+        edge_index: Any,
+        x: Any,
+        y: Any,
         train: Any,
         val: Any,
         test: Any,
-        edge_weight: Tensor | None = None,
+        edge_weight: Any = None,
     ) -> SignalsDataset:
-        """Make a dataset of your own: edges (2, E) and weights, signals (S, N), labels (S), ids of each split."""
-        first, second, third = (torch.as_tensor(ids, dtype=torch.int64) for ids in (train, val, test))
-        if x.dim() != 2 or y.shape != x.shape[:1]:
-            raise ParameterError(f"x must be (S, N) and y (S,), got {tuple(x.shape)} and {tuple(y.shape)}.")
-        return cls(
-            "signals", edge_index, x, y.long(), int(y.max()) + 1, first, second, third, "", edge_weight=edge_weight
-        )
+        """Make a dataset of your own, from tensors, arrays or lists; whatever is wrong with them is said here.
+
+        Args:
+            edge_index: (2, E), both directions of every edge.
+            x: (S, N) finite numbers, one for each signal and node.
+            y: (S,) the classes, integers 0 .. C-1.
+            train: the signals to learn from, by their numbers or as a mask (S,); none is also in another split.
+            val: those to stop and choose by.
+            test: those to judge by.
+            edge_weight: (E,), where the edges have weights.
+        """
+        x, y = _tensor("x", x), _tensor("y", y)
+        if x.dim() != 2 or y.shape != x.shape[:1] or not x.numel():
+            raise ParameterError(
+                f"x must be (S, N) with at least one signal and node, and y (S,), got {tuple(x.shape)} and "
+                f"{tuple(y.shape)}."
+            )
+        if x.is_complex() or not bool(torch.isfinite(x).all()):
+            raise DataError(
+                "x must hold finite real numbers; replace NaN and infinite ones, or leave out such signals."
+            )
+        if y.is_floating_point() or y.is_complex() or int(y.long().min()) < 0:
+            raise DataError(
+                f"y must hold integers 0 .. C-1, one class for each signal; it has {y.dtype}, {y.tolist()[:5]}."
+            )
+        edges, _ = checks.edge_index(_tensor("edge_index", edge_index), x.shape[1])
+        weight = None
+        if edge_weight is not None:
+            weight = checks.edge_weight(_tensor("edge_weight", edge_weight), edges, None)
+        splits = {name: _ids(name, ids, len(x)) for name, ids in zip(SPLITS, (train, val, test), strict=True)}
+        for one, other in combinations(SPLITS, 2):
+            shared = int(torch.isin(splits[one], splits[other]).sum())
+            if shared:
+                raise DataError(f"{one} and {other} share {shared} signals; every signal belongs to one split at most.")
+        first, second, third = splits.values()
+        classes = int(y.long().max()) + 1
+        return cls("signals", edges, x, y.long(), classes, first, second, third, "", edge_weight=weight)
 
     @property
     def num_signals(self) -> int:
@@ -104,3 +136,26 @@ class SignalsDataset:
             f"SignalsDataset({self.name!r}, signals={self.num_signals}, nodes={self.num_nodes}, "
             f"edges={self.edge_index.shape[1]}, classes={self.num_classes}, split={split})"
         )
+
+
+def _tensor(name: str, value: Any) -> Tensor:
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DTypeError(
+            f"{name} must be a tensor, an array or a list of numbers, got {type(value).__name__}."
+        ) from error
+
+
+def _ids(name: str, value: Any, count: int) -> Tensor:
+    """Return the signals of a split, of `count` in all, by their numbers."""
+    ids = _tensor(name, list(value) if isinstance(value, range) else value)
+    if ids.dtype == torch.bool and ids.shape == (count,):
+        ids = ids.nonzero().squeeze(1)
+    if ids.dim() != 1 or not ids.numel():
+        raise ParameterError(f"{name} must name one signal or more, or be a mask ({count},), got {tuple(ids.shape)}.")
+    if ids.dtype == torch.bool or ids.is_floating_point() or ids.is_complex():
+        raise DTypeError(f"{name} must hold integers, or be a mask ({count},), got {ids.dtype} of {tuple(ids.shape)}.")
+    if int(ids.min()) < 0 or int(ids.max()) >= count:
+        raise DataError(f"{name} holds {ids.min()} .. {ids.max()}; the {count} signals are 0 .. {count - 1}.")
+    return ids.long()

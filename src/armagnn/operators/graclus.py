@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from armagnn.operators.csr import CSR, assemble
 from armagnn.operators.graph import GraphOperator, Kind
 
 Array = NDArray[Any]
+MOST_LEVELS: Final = 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,8 +166,12 @@ def coarsen(
         seed: of the random orders.
     """
     for name, number, least in (("levels", levels, 0), ("restarts", restarts, 1)):
-        if isinstance(number, bool) or not isinstance(number, int) or number < least:
+        if isinstance(number, bool) or not hasattr(number, "__index__") or int(number) < least:
             raise ParameterError(f"{name} must be an integer of at least {least}, got {number!r}.")
+    if levels > MOST_LEVELS:
+        raise ParameterError(f"levels is {levels}; the tree has 2^levels places for a node, so at most {MOST_LEVELS}.")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise ParameterError(f"seed must be an integer from 0 to 2^63 - 1, got {seed!r}.")
     op = GraphOperator.from_graph(graph, num_nodes, edge_weight, kind="adjacency")
     if op.kind != "adjacency":
         raise GraphError(

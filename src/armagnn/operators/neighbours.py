@@ -17,6 +17,8 @@ SPARE: Final = 8
 ROUNDING: Final = 1e-9
 """By how much a fast search may be wrong about a squared distance, as a share of the largest squared norm."""
 
+LARGEST: Final = 1e150
+
 Points = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
@@ -54,13 +56,15 @@ def knn_graph(
     """
     points = _checked(points)
     count = len(points)
-    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k < count:
-        raise ParameterError(f"k must be an integer from 1 to {count - 1}, one less than the points, got {k!r}.")
+    if isinstance(k, bool) or not hasattr(k, "__index__") or not 1 <= int(k) < count:
+        raise ParameterError(f"k must be an integer from 1 on and less than the {count} points, got {k!r}.")
+    k = int(k)
     if weights not in WEIGHTS:
         raise UnknownNameError("weights", weights, WEIGHTS)
-    if sigma is not None and (weights != "gaussian" or not 0 < sigma < float("inf")):
+    number = isinstance(sigma, int | float) and 0 < sigma < float("inf")
+    if sigma is not None and (weights != "gaussian" or not number):
         raise ParameterError(f"sigma must be a positive number, and weights='gaussian', got {sigma!r} and {weights!r}.")
-    near, squared = _nearest(points, k)
+    near, squared = _few_in_one_place(points, k)
     source = np.repeat(np.arange(count), k)
     target, squared = near.ravel(), squared.ravel()
     place = np.concatenate([source * count + target, target * count + source])
@@ -71,8 +75,9 @@ def knn_graph(
     width = np.sqrt(squared.reshape(count, k)[:, -1]).mean() if sigma is None else sigma
     if width == 0:
         raise ParameterError("all points have their neighbours at distance 0: pass sigma, or weights='binary'.")
-    value = np.exp(-np.concatenate([squared, squared])[first] / width**2)
-    return edge_index, torch.from_numpy(value).to(torch.get_default_dtype())
+    value = torch.from_numpy(np.exp(-np.concatenate([squared, squared])[first] / width**2))
+    dtype = torch.get_default_dtype()
+    return edge_index, value.to(dtype).clamp(min=torch.finfo(dtype).tiny)  # an edge, however far its ends are
 
 
 def _checked(points: Any) -> Points:
@@ -84,7 +89,33 @@ def _checked(points: Any) -> Points:
         raise ShapeError(f"points must have shape (N, D), one row per point, got {array.shape}.")
     if not np.isfinite(array).all():
         raise GraphError("points hold NaN or infinite values: clean them first.")
+    if array.size and np.abs(array).max() > LARGEST:
+        raise GraphError(f"points hold numbers beyond {LARGEST:g}, whose squares overflow: divide all by one number.")
     return array
+
+
+def _few_in_one_place(points: Points, k: int) -> tuple[Ids, Points]:
+    """Return what `_nearest` does, without a search among all points of a place that many share.
+
+    Of a place, only the k + 1 points with the lowest numbers can be a neighbour; the others there have the first k.
+    """
+    rows = np.ascontiguousarray(points + 0.0)  # -0 and 0 are one place
+    _, place, sizes = np.unique(
+        rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel(), return_inverse=True, return_counts=True
+    )
+    if sizes.max() <= k + 1:
+        return _nearest(points, k)
+    order = np.argsort(place, kind="stable")
+    starts = (np.cumsum(sizes) - sizes)[place]  # of each point, where its place begins in this order
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(points))
+    first = rank - starts <= k
+    some = first.nonzero()[0]
+    ids, distances = np.empty((len(points), k), dtype=np.int64), np.zeros((len(points), k))
+    found, distances[some] = _nearest(points[some], k)
+    ids[some] = some[found]
+    ids[~first] = order[starts[~first, None] + np.arange(k)]
+    return ids, distances
 
 
 def _nearest(points: Points, k: int) -> tuple[Ids, Points]:

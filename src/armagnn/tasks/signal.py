@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from armagnn.data.signals import SignalsDataset
-from armagnn.errors import ParameterError
+from armagnn.errors import ParameterError, ShapeError
 from armagnn.nn import ARMAConv, GraclusPool, activations, make_conv
 from armagnn.nn.checks import check_probability, check_size
 from armagnn.nn.drop import drop
@@ -117,16 +118,18 @@ class SignalNet(nn.Module):
         super().__init__()
         for name, size in (("num_classes", num_classes), ("num_nodes", num_nodes), *(("head", n) for n in head)):
             check_size(name, size)
-        if not widths or len(widths) != len(strides):
-            raise ParameterError(f"{len(widths)} widths and {len(strides)} strides: each convolution has one of both.")
+        if not widths or isinstance(strides, int) or len(widths) != len(strides):
+            raise ParameterError(f"widths is {widths}, strides {strides}: each convolution has one of both.")
         for name, rate in zip(SIGNAL_RATES, (hidden_dropout, skip_dropout), strict=True):
             check_probability(name, rate)
+        _halvings(strides)
         sizes = [in_channels, *widths]
         self.convs = nn.ModuleList(make_conv(method, *pair, act=act, **dict(options or {})) for pair in pairwise(sizes))
         self.pools = nn.ModuleList(GraclusPool(stride) for stride in strides)
         sizes = [widths[-1] * (1 if average else num_nodes), *head, num_classes]
         self.head = nn.ModuleList(Linear(*pair) for pair in pairwise(sizes))
         self.method, self.average, self.act = method, average, act
+        self.num_classes, self.num_nodes = num_classes, num_nodes
         self.strides = tuple(strides)
         self.hidden_dropout: float | Tensor
         self.set_rates(hidden_dropout, skip_dropout)
@@ -206,9 +209,13 @@ def pooled_nodes(edge_index: Tensor, num_nodes: int, strides: Sequence[int], edg
 
 
 def _halvings(strides: Sequence[int]) -> list[int]:
-    if any(stride < 1 or stride & (stride - 1) for stride in strides):
-        raise ParameterError(f"strides must be powers of 2, got {tuple(strides)}.")
-    return [stride.bit_length() - 1 for stride in strides]
+    try:
+        sizes = [operator.index(stride) for stride in strides]
+    except TypeError:
+        sizes = [0]
+    if any(size < 1 or size & (size - 1) for size in sizes):
+        raise ParameterError(f"strides must be powers of 2, one for each convolution, got {strides!r}.")
+    return [size.bit_length() - 1 for size in sizes]
 
 
 def _pooling(tree: Coarsening, level: int, coarser: int) -> Pooling | None:
@@ -274,8 +281,14 @@ class SignalTask:
             raise ParameterError("features='table' needs a dataset whose nodes have features of their own.")
         self.dataset, self.batch_size, self.order, self.dtype = dataset, batch_size, order, dtype
         self.device = torch.device(device)
+        if dataset.num_classes > net.num_classes:
+            raise ParameterError(
+                f"the signals are of {dataset.num_classes} classes, but the network tells {net.num_classes} apart: "
+                f"make it with num_classes={dataset.num_classes}."
+            )
         table = dataset.table if features == "table" else None
         levels = net.levels(dataset.edge_index, dataset.num_nodes, dataset.edge_weight, table=table, dtype=dtype)
+        _check_nodes(net, levels, dataset)
         self.levels = _moved(levels, self.device)
         self.x, self.y = dataset.x.to(self.device), dataset.y.to(self.device)
         self.node_scale, self.signal_scale = _scales(dataset, self.x, features, dtype)
@@ -334,6 +347,17 @@ class SignalTask:
             accuracy = accuracy + (logits.argmax(-1) == y).double().sum()
         count = len(self.dataset.idx(split))
         return {"loss": loss / count, "accuracy": accuracy / count}
+
+
+def _check_nodes(net: SignalNet, levels: Levels, dataset: SignalsDataset) -> None:
+    """Refuse a network that was made for another number of nodes than are left after pooling."""
+    pooled = [pooling for pooling in levels.poolings if pooling is not None]
+    left = len(pooled[-1].kept) if pooled else dataset.num_nodes
+    if not net.average and net.num_nodes != left:
+        raise ShapeError(
+            f"the network takes num_nodes={net.num_nodes}, but {left} are left of this graph after pooling: make it "
+            "with num_nodes=pooled_nodes(edge_index, N, strides, edge_weight)."
+        )
 
 
 def _scales(dataset: SignalsDataset, x: Tensor, features: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -39,6 +39,8 @@ AHEAD: Final = 128
 LOOK: Final = {"cpu": 5, "cuda": 25}
 """Steps between two looks at who has stopped (epochs are not broken up); a look waits for the device, and changes no
 result."""
+LONG: Final = 1.0
+"""Seconds of a validation on a CPU beyond which compiling is no large part of it."""
 
 
 class Trials:
@@ -273,7 +275,12 @@ class Trials:
             return (time.perf_counter() - began) / times
 
         one = seconds(self._one_step, min(steps, self.task.steps), self.task.room(0))
-        return self.task.steps * one + seconds(self._judge, 1)
+        if self.device.type == "cuda":
+            return self.task.steps * one + seconds(self._judge, 1)
+        began = time.perf_counter()  # on a CPU, the steps have compiled what a long validation needs
+        self._judge()
+        judged = time.perf_counter() - began
+        return self.task.steps * one + (judged if judged > LONG else seconds(self._judge, 1))
 
     def _one_epoch(self, recorder: Recorder) -> None:
         steps = self.task.steps

@@ -68,6 +68,13 @@ def test_many_points_in_one_place(width: int) -> None:
     assert as_set(knn_graph(points[few], 3)[0]) == all_pairs(points[few], 3)
 
 
+def test_any_type_of_number_is_taken() -> None:
+    points = torch.randint(0, 9, (30, 2), generator=torch.manual_seed(0))
+    expected = knn_graph(points.numpy(), 3)[0]
+    for dtype in (torch.bfloat16, torch.float16, torch.uint8):
+        assert torch.equal(knn_graph(points.to(dtype), 3)[0], expected)
+
+
 def test_the_weight_of_an_outlier_is_not_zero() -> None:
     points = np.concatenate([np.random.default_rng(6).random((100, 2)), [[50.0, 50.0]]])
     _, weight = knn_graph(points, 4, "gaussian")
@@ -119,6 +126,9 @@ def test_the_grid_of_mnist() -> None:
         (np.zeros(3), 1, {}, ShapeError, r"\(N, D\)"),
         (np.zeros((3, 0)), 1, {}, ShapeError, r"\(N, D\)"),
         ([["a"], ["b"]], 1, {}, DTypeError, "numbers"),
+        ([[1j], [2.0]], 1, {}, DTypeError, "real"),
+        (torch.ones(3, 2, dtype=torch.complex64), 1, {}, DTypeError, "real"),
+        (torch.ones(3, 2).to_sparse(), 1, {}, DTypeError, "dense"),
         ([[0.0], [math.nan]], 1, {}, GraphError, "NaN"),
         ([[0.0], [1e200]], 1, {}, GraphError, "squares overflow"),
         (np.zeros((1, 2)), 1, {}, ParameterError, "less than the 1 points"),

@@ -81,10 +81,19 @@ def knn_graph(
 
 
 def _checked(points: Any) -> Points:
+    if isinstance(points, Tensor):
+        if points.layout is not torch.strided or points.is_complex():
+            raise DTypeError(f"points must be dense and real, got {points.layout} of {points.dtype}.")
+        points = points.detach().cpu().double()
     try:
-        array = np.asarray(points.detach().cpu() if isinstance(points, Tensor) else points, dtype=np.float64)
+        array = np.asarray(points)
+        if np.iscomplexobj(array):
+            raise TypeError
+        array = array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise DTypeError(f"points must be a tensor or an array of numbers, got {type(points).__name__}.") from error
+        raise DTypeError(
+            f"points must be a tensor or an array of real numbers, got {type(points).__name__}."
+        ) from error
     if array.ndim != 2 or array.shape[1] < 1:
         raise ShapeError(f"points must have shape (N, D), one row per point, got {array.shape}.")
     if not np.isfinite(array).all():

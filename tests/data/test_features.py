@@ -138,6 +138,12 @@ def test_a_nearly_constant_feature_is_not_blown_up() -> None:
     assert float(Scaler.fit(x, torch.arange(len(x)), floor=0).deviation) == pytest.approx(1e5**-0.5, rel=1e-4)
 
 
+def test_small_differences_of_large_numbers_are_differences() -> None:
+    x = torch.tensor([[1000000.0], [1000001.0]] * 5)  # which float32 tells apart
+    for floor in (0.0, 0.01):
+        assert float(Scaler.fit(x, torch.arange(10), floor=floor).deviation) == 0.5
+
+
 def test_a_constant_feature_has_no_rounding_for_a_deviation() -> None:
     x = torch.full((1000, 1), 0.1)
     assert float(Scaler.fit(x, torch.arange(999)).deviation) == pytest.approx(0.1)

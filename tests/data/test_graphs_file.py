@@ -42,6 +42,22 @@ def test_what_may_be_absent() -> None:
     assert data.to("cpu").split is None
 
 
+def test_targets_and_attributes_must_be_told_apart_by_float32() -> None:
+    arrays = graphs_arrays()
+    for change in (
+        {"y": 1e9 + np.arange(3.0)},
+        {"node_attr": np.full((6, 2), 100.0) + 1e-7 * np.arange(12).reshape(6, 2)},
+    ):
+        content = pack_arrays({**arrays, **change})
+        with pytest.raises(DataError, match=r"column 1: varies by"):
+            parse(content)
+        new = parse_graphs_file(content, name="tiny", source="tiny.npz", labelled=False)
+        assert new.y.tolist() == [-1] * 3
+        assert new.split is None
+    with pytest.raises(DataError, match="shape"):
+        parse(pack_arrays({**arrays, "y": np.array(1.5)}))
+
+
 def test_mutag_is_embedded(own_folder: Path) -> None:
     data = load_graphs("mutag")
     assert repr(data) == "GraphsDataset('mutag', graphs=188, nodes=3371, edges=7442, classes=2)"

@@ -236,6 +236,13 @@ def test_arrays_lists_and_masks_are_taken() -> None:
             assert torch.equal(getattr(found, name), getattr(plain, name)), name
         torch.testing.assert_close(found.x, plain.x)
         assert found.num_classes == 2
+    strange = SignalsDataset.of(
+        EDGES.numpy().astype(np.uint32), X.numpy()[::-1].astype(">f4"), Y.numpy().astype(np.uint16),
+        np.arange(3, dtype=np.uint16), np.array([3], dtype=np.uint64), [4, 5],
+    )  # fmt: skip
+    assert torch.equal(strange.x, X.flip(0))
+    assert torch.equal(strange.edge_index, EDGES)
+    assert SignalsDataset.of([[], []], X, Y, [0], [1], [2]).edge_index.shape == (2, 0)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +250,9 @@ def test_arrays_lists_and_masks_are_taken() -> None:
     [
         ({"x": X.index_fill(1, torch.tensor([1]), math.nan)}, DataError, "finite"),
         ({"x": torch.zeros(0, 3), "y": torch.zeros(0, dtype=torch.int64)}, ParameterError, "at least one signal"),
-        ({"x": [["a"]]}, DTypeError, "x must be a tensor, an array or a list"),
+        ({"x": [["a"]]}, DTypeError, "x must be a tensor, array or list"),
+        ({"x": X.to_sparse()}, DTypeError, "x must be dense"),
+        ({"y": Y * 10**12}, DataError, "integers 0 .. C-1"),
         ({"y": Y - 1}, DataError, "integers 0 .. C-1"),
         ({"y": Y + 0.5}, DataError, "integers 0 .. C-1"),
         ({"y": Y[:4]}, ParameterError, r"y \(S,\)"),

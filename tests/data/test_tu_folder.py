@@ -167,6 +167,16 @@ def test_new_graphs_may_not_be_empty(part: str, folder: Path) -> None:
         read_tu_folder(folder, target="none")
 
 
+def test_new_graphs_need_not_differ(folder: Path) -> None:
+    attributes = "".join(f"100.000000{i % 3}, 1\n" for i in range(6))
+    (folder / "DS_node_attributes.txt").write_text(attributes)
+    with pytest.raises(DataError, match="column 1: varies by"):
+        read_tu_folder(folder)
+    found = read_tu_folder(folder, target="none")
+    assert found.node_attr is not None
+    assert found.node_attr[0, 0] == 100
+
+
 def test_what_windows_and_macos_add(folder: Path) -> None:
     plain = read_tu_folder(folder)
     for file in folder.iterdir():

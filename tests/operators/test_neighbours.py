@@ -79,6 +79,8 @@ def test_the_weight_of_an_outlier_is_not_zero() -> None:
     points = np.concatenate([np.random.default_rng(6).random((100, 2)), [[50.0, 50.0]]])
     _, weight = knn_graph(points, 4, "gaussian")
     assert float(weight.min()) > 0
+    one = knn_graph(points, 4, "gaussian", sigma=np.float32(1))[1]  # type: ignore[arg-type]
+    assert torch.equal(one, knn_graph(points, 4, "gaussian", sigma=1.0)[1])
 
 
 def test_a_far_centre_loses_no_digits() -> None:
@@ -122,7 +124,7 @@ def test_the_grid_of_mnist() -> None:
     [
         (np.zeros((3, 2)), 3, {}, ParameterError, "less than the 3 points"),
         (np.zeros((3, 2)), 0, {}, ParameterError, "less than the 3 points"),
-        (np.zeros((3, 2)), True, {}, ParameterError, "less than the 3 points"),
+        (np.zeros((3, 2)), True, {}, ParameterError, "k must be an integer"),
         (np.zeros(3), 1, {}, ShapeError, r"\(N, D\)"),
         (np.zeros((3, 0)), 1, {}, ShapeError, r"\(N, D\)"),
         ([["a"], ["b"]], 1, {}, DTypeError, "numbers"),
@@ -132,6 +134,10 @@ def test_the_grid_of_mnist() -> None:
         ([[0.0], [math.nan]], 1, {}, GraphError, "NaN"),
         ([[0.0], [1e200]], 1, {}, GraphError, "squares overflow"),
         (np.zeros((1, 2)), 1, {}, ParameterError, "less than the 1 points"),
+        (np.zeros((3, 2)), torch.tensor(1.5), {}, ParameterError, "k must be an integer"),
+        (np.zeros((3, 2)), np.array([1, 2]), {}, ParameterError, "k must be an integer"),
+        (np.zeros((3, 2)), torch.tensor(True), {}, ParameterError, "k must be an integer"),
+        (np.eye(3), 1, {"weights": "gaussian", "sigma": 1e200}, ParameterError, "positive"),
         (np.zeros((3, 2)), 1, {"weights": "gaussian", "sigma": "a"}, ParameterError, "positive"),
         (np.zeros((3, 2)), 1, {"weights": "gausian"}, UnknownNameError, "gaussian"),
         (np.zeros((3, 2)), 1, {"weights": "gaussian"}, ParameterError, "pass sigma"),

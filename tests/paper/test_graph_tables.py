@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from armagnn.cli import app
@@ -157,14 +159,36 @@ def test_bad_cells_and_choices(tmp_path: Path) -> None:
     assert graphs.graph_config("mutag", "arma", "tuned", 4, chosen) == own
 
 
+def test_a_plan_has_room_in_a_terminal_of_80_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = Console(width=80, force_terminal=True, color_system=None, file=io.StringIO())
+    monkeypatch.setattr("armagnn.cli.tables.table_console", lambda: narrow)
+    monkeypatch.setattr("armagnn.training.trials.Trials.probe", lambda self: 0.000912345)
+    command = [
+        "reproduce",
+        "graph-classification",
+        "--dataset",
+        "mutag",
+        "--method",
+        "chebyshev",
+        "--protocol",
+        "paper",
+    ]
+    result = CliRunner().invoke(app, [*command, "--plan", "--runs", "100", "--store", str(tmp_path / "none.sqlite")])
+    assert result.exit_code == 0
+    shown = narrow.file.getvalue()  # type: ignore[attr-defined]
+    for word in ("mutag", "chebyshev", "paper", "0/1000", "0.000912", "least", "most", "as done"):
+        assert word in shown
+    assert "…" not in shown
+
+
 def test_the_plan_says_what_there_is_to_do(tmp_path: Path, none_chosen: Path) -> None:
     store = tmp_path / "store.sqlite"
     command = ["reproduce", "graph-classification", "--dataset", "mutag", "--method", "gcn", "--plan", "--runs", "1"]
     command += ["--chosen", str(none_chosen)]
-    result = CliRunner().invoke(app, [*command, "--store", str(store)], env={"COLUMNS": "80"})
+    result = CliRunner().invoke(app, [*command, "--store", str(store)])
     assert result.exit_code == 0
     assert "mutag gcn paper" in result.output
-    assert "…" not in result.output  # nothing is cut
+    assert "0/10" in result.output
     assert "10 trainings: at least" in result.output
     assert not store.exists()
     assert "no search has chosen" in " ".join(result.output.split())

@@ -45,7 +45,7 @@ def show_plan(jobs: Sequence[Job], store: Path) -> None:
     store has trials of the cell, also the epochs that those took are used.
     """
     notes = Console(stderr=True)
-    console, counts = table_console(), ("trainings", "done", "batches", "s/epoch")
+    console, counts = table_console(), ("done", "batches", "s/epoch")
     columns = [Column(name, justify="right", no_wrap=True) for name in counts]
     columns += [Column(name, min_width=7) for name in ("least", "most", "as done")]
     shown = Table(Column("cell", min_width=16), *columns, box=box.SIMPLE)  # so it has room in 80 columns
@@ -67,7 +67,7 @@ def show_plan(jobs: Sequence[Job], store: Path) -> None:
         names = list(dict.fromkeys(f"{c.dataset} {c.method} {c.protocol}" for c in configs))
         cell = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
         shown.add_row(
-            cell, str(len(configs)), str(len(done)), str(len(left)), f"{seconds:.3g}", duration(times[0]),
+            cell, f"{len(done)}/{len(configs)}", str(len(left)), f"{seconds:.3g}", duration(times[0]),
             duration(times[1]), "" if lasting is None else duration(times[2]),
         )  # fmt: skip
     if kept:

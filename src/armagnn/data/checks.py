@@ -38,33 +38,29 @@ def reals(arrays: Arrays, name: str, source: str, what: str = "features") -> NDA
         found = array.astype(np.float32)
     if not np.isfinite(found).all():
         raise DataError(f"{source}: {name} has NaN or infinite {what}. Replace or remove them.")
-    return narrow(array, f"{source}: {name}")
+    return found
 
 
-def narrow(array: NDArray[Any], where: str) -> NDArray[np.float32]:
-    """Return finite reals, (N,) or (N, F), as float32; refuse a column whose differences that would round away.
+def told_apart(array: NDArray[Any], where: str) -> None:
+    """Refuse reals to learn from, (N,) or (N, F), with a column whose differences float32 would round away.
 
     Example:
-        >>> narrow(np.array([1e9, 1e9 + 1, 1e9 + 2]), "y")
+        >>> told_apart(np.array([1e9, 1e9 + 1, 1e9 + 2]), "y")
         Traceback (most recent call last):
         ...
-        armagnn.errors.DataError: y, column 1: varies by 0.816 around 1e+09, which float32 rounds away; subtract its ...
+        armagnn.errors.DataError: y, column 1: varies by 0.816 around 1e+09, which float32 rounds away: subtract ...
     """
-    found = array.astype(np.float32)
-    if np.can_cast(array.dtype, np.float32) or not array.size or array.ndim > 2:
-        return found
-    columns = array.reshape(len(array), -1)
-    size = np.abs(columns).max(axis=0)
-    deviation = columns.std(axis=0, dtype=np.float64)
-    error = np.abs(columns - found.reshape(columns.shape)).max(axis=0)
-    lost = (error > LARGEST_ERROR * deviation) & (deviation > CONSTANT * size)
-    if lost.any():
-        column = int(lost.argmax())
-        raise DataError(
-            f"{where}, column {column + 1}: varies by {deviation[column]:.3g} around {columns[:, column].mean():.6g}, "
-            "which float32 rounds away; subtract its mean before."
-        )
-    return found
+    if array.dtype.kind != "f" or np.can_cast(array.dtype, np.float32) or not array.size or array.ndim not in (1, 2):
+        return
+    for number, column in enumerate(array.reshape(len(array), -1).T, 1):
+        wide = column.astype(np.float64)
+        with np.errstate(all="ignore"):  # NaN and what float32 cannot hold are refused elsewhere
+            deviation, error = wide.std(), np.abs(wide - wide.astype(np.float32)).max()
+        if error > LARGEST_ERROR * deviation and deviation > CONSTANT * np.abs(wide).max():
+            raise DataError(
+                f"{where}, column {number}: varies by {deviation:.3g} around {wide.mean():.6g}, which float32 rounds "
+                "away: subtract its mean and divide by its deviation before."
+            )
 
 
 def within(ids: NDArray[np.int64], low: int, high: int, name: str, source: str) -> None:

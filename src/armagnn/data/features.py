@@ -18,8 +18,8 @@ from armagnn.errors import DataError, ParameterError, ShapeError, UnknownNameErr
 SMALLEST_DEVIATION: Final = 0.01
 """Of the largest distance from the mean, the least that the deviation of a feature counts as: a feature that is nearly
 constant in training is not blown up elsewhere, whatever its unit."""
-CONSTANT: Final = 1e-6
-"""Of the size of float32 numbers, a distance from their mean that is only their rounding."""
+CONSTANT: Final = 1e-12
+"""Of the size of equal numbers, a distance from their mean, in float64, that is only its rounding."""
 MOST_ENTRIES: Final = 2**30
 """Of a one-hot matrix: 4 GiB."""
 

@@ -25,7 +25,7 @@ def read_graphs_file(path: str | Path, *, sha256: str | None = None, labelled: b
     The file holds ``edge_index`` (2, E), ``ptr`` (G + 1,) and ``y`` ((G,) integers for classes, (G,) or (G, T) floats
     for a regression), and may hold ``node_labels`` (N,), ``node_attr`` (N, F), ``edge_labels`` (E,) and ``split``
     (G,). Other arrays are ignored. Edges are undirected: a direction that is missing is added, an edge that is listed
-    again counts once. Without `labelled`, for new graphs, ``y`` is not read: it is -1.
+    again counts once. Without `labelled`, for new graphs, ``y`` and ``split`` are not read: y is -1.
 
     Example:
         >>> dataset = read_graphs_file("ENZYMES.npz")  # doctest: +SKIP
@@ -43,9 +43,12 @@ def parse_graphs_file(
     if ptr.size < 2 or ptr[0] != 0 or (ptr[1:] <= ptr[:-1]).any():
         raise DataError(f"{source}: ptr must rise from 0, by at least one node a graph.")
     num_graphs = ptr.size - 1
-    y, num_classes = (
-        _targets(arrays, num_graphs, source) if labelled else (torch.full((num_graphs,), checks.NO_LABEL), 0)
-    )
+    if labelled:
+        y, num_classes = _targets(arrays, num_graphs, source)
+        for part in (name for name in ("y", "node_attr") if name in arrays):
+            checks.told_apart(arrays[part], f"{source}: {part}")
+    else:
+        y, num_classes = torch.full((num_graphs,), checks.NO_LABEL), 0
     num_nodes = _count(int(ptr[-1]), arrays, source)
     edge_index = checks.edges(arrays, num_nodes, source)
     checks.inside_graphs(np.searchsorted(ptr, edge_index, side="right"), source)
@@ -61,7 +64,7 @@ def parse_graphs_file(
         node_labels=_tensor(_optional(arrays, "node_labels", num_nodes, source)),
         node_attr=_attributes(arrays, num_nodes, source),
         edge_labels=_tensor(edge_labels),
-        split=_split(arrays, num_graphs, source),
+        split=_split(arrays, num_graphs, source) if labelled else None,
         provenance=provenance or name,
         targets=tuple(f"target {t}" for t in range(y.shape[1])) if y.is_floating_point() else (),
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -86,11 +87,13 @@ class SignalsDataset:
             raise DataError(
                 "x must hold finite real numbers; replace NaN and infinite ones, or leave out such signals."
             )
-        if y.is_floating_point() or y.is_complex() or int(y.long().min()) < 0:
+        classes = 0 if y.is_floating_point() or y.is_complex() else int(y.long().max()) + 1
+        if not 0 < classes <= max(len(y), 2) or int(y.long().min()) < 0:
             raise DataError(
                 f"y must hold integers 0 .. C-1, one class for each signal; it has {y.dtype}, {y.tolist()[:5]}."
             )
-        edges, _ = checks.edge_index(_tensor("edge_index", edge_index), x.shape[1])
+        edges = _tensor("edge_index", edge_index)
+        edges, _ = checks.edge_index(edges if edges.numel() else edges.long(), x.shape[1])
         weight = None
         if edge_weight is not None:
             weight = checks.edge_weight(_tensor("edge_weight", edge_weight), edges, None)
@@ -100,7 +103,6 @@ class SignalsDataset:
             if shared:
                 raise DataError(f"{one} and {other} share {shared} signals; every signal belongs to one split at most.")
         first, second, third = splits.values()
-        classes = int(y.long().max()) + 1
         return cls("signals", edges, x, y.long(), classes, first, second, third, "", edge_weight=weight)
 
     @property
@@ -139,12 +141,16 @@ class SignalsDataset:
 
 
 def _tensor(name: str, value: Any) -> Tensor:
+    """Return a dense tensor of numbers; integers are of a type that torch can compare."""
     try:
-        return torch.as_tensor(value)
+        if isinstance(value, np.ndarray):  # torch takes no views backwards, and no foreign order of bytes
+            value = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("="))
+        found = torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise DTypeError(
-            f"{name} must be a tensor, an array or a list of numbers, got {type(value).__name__}."
-        ) from error
+        raise DTypeError(f"{name} must be a tensor, array or list of numbers: {error}") from error
+    if found.layout is not torch.strided:
+        raise DTypeError(f"{name} must be dense, got {found.layout}.")
+    return found.long() if found.dtype in (torch.uint16, torch.uint32, torch.uint64) else found
 
 
 def _ids(name: str, value: Any, count: int) -> Tensor:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from armagnn.data.arrays import read_file
-from armagnn.data.checks import NO_LABEL, narrow
+from armagnn.data.checks import NO_LABEL, told_apart
 from armagnn.data.graphs import GraphsDataset
 from armagnn.data.text_table import read_table
 from armagnn.data.undirected import undirected
@@ -61,7 +61,7 @@ def read_tu_folder(path: str | Path, *, target: Target = "auto") -> GraphsDatase
     """
     if target not in TARGETS:
         raise UnknownNameError("target", target, TARGETS)
-    folder = _Folder.open(Path(path))
+    folder = _Folder.open(Path(path), target != "none")
     y, num_classes, values = _targets(folder, target)
     graph = _indicator(folder, None if y is None else len(y))
     num_graphs = int(graph.max()) + 1
@@ -98,9 +98,11 @@ class _Folder:
     path: Path
     prefix: str
     contents: dict[str, bytes]
+    to_learn: bool
+    """Are the graphs to be learnt from, so that their features must differ?"""
 
     @classmethod
-    def open(cls, path: Path) -> _Folder:
+    def open(cls, path: Path, to_learn: bool) -> _Folder:
         if not path.is_dir():
             raise DataError(f"{path}: is not a folder.")
         names = sorted(file.name for file in path.iterdir() if not file.name.startswith("."))
@@ -110,7 +112,7 @@ class _Folder:
             raise DataError(f"{path}: {what}; a dataset in TU's format has one, DS_A.txt, with a line for each edge.")
         prefix = found[0].removesuffix("A.txt")
         files = {part: path / f"{prefix}{part}.txt" for part in PARTS}
-        return cls(path, prefix, {part: read_file(file) for part, file in files.items() if file.is_file()})
+        return cls(path, prefix, {part: read_file(file) for part, file in files.items() if file.is_file()}, to_learn)
 
     def __contains__(self, part: str) -> bool:
         return part in self.contents
@@ -124,7 +126,10 @@ class _Folder:
 
     def reals(self, part: str) -> NDArray[np.float32]:
         """Return a file of finite reals, as many on each line as on the first."""
-        return narrow(read_table(self._content(part), self.file(part), np.float64, None), self.file(part))
+        found = read_table(self._content(part), self.file(part), np.float64, None)
+        if self.to_learn:
+            told_apart(found, self.file(part))
+        return found.astype(np.float32)
 
     def _content(self, part: str) -> bytes:
         if part not in self.contents:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from armagnn.errors import DeviceError, DTypeError, GraphError, ShapeError
+from armagnn.errors import DeviceError, DTypeError, GraphError, ParameterError, ShapeError
 
 FLOATS = (torch.float32, torch.float64, torch.bfloat16)
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.uint8)
@@ -39,6 +39,16 @@ def finite(name: str, value: Tensor) -> None:
     if not torch.compiler.is_compiling() and not bool(torch.isfinite(value).all()):
         bad = int((~torch.isfinite(value)).sum())
         raise GraphError(f"{name} holds {bad} NaN or infinite value(s): clean them before building.")
+
+
+def integer(name: str, number: Any) -> int:
+    """Return an integer of any type, but no truth value."""
+    try:
+        if isinstance(number, bool) or getattr(number, "dtype", None) == torch.bool:
+            raise TypeError
+        return operator.index(number)
+    except (TypeError, ValueError, RuntimeError):
+        raise ParameterError(f"{name} must be an integer, got {number!r}.") from None
 
 
 def edge_index(index: Any, num_nodes: int | None) -> tuple[Tensor, int]:

@@ -18,6 +18,7 @@ from torch import Tensor
 from armagnn.errors import GraphError, ParameterError, ShapeError
 from armagnn.kernels import matching
 from armagnn.kernels.lazy import compiled_or_plain
+from armagnn.operators import checks
 from armagnn.operators.csr import CSR, assemble
 from armagnn.operators.graph import GraphOperator, Kind
 
@@ -165,13 +166,16 @@ def coarsen(
         restarts: how many matchings are tried at each level.
         seed: of the random orders.
     """
+    levels, restarts, seed = (
+        checks.integer(name, number) for name, number in (("levels", levels), ("restarts", restarts), ("seed", seed))
+    )
     for name, number, least in (("levels", levels, 0), ("restarts", restarts, 1)):
-        if isinstance(number, bool) or not hasattr(number, "__index__") or int(number) < least:
+        if number < least:
             raise ParameterError(f"{name} must be an integer of at least {least}, got {number!r}.")
     if levels > MOST_LEVELS:
         raise ParameterError(f"levels is {levels}; the tree has 2^levels places for a node, so at most {MOST_LEVELS}.")
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-        raise ParameterError(f"seed must be an integer from 0 to 2^63 - 1, got {seed!r}.")
+    if abs(seed) >= 2**63:
+        raise ParameterError(f"seed must be below 2^63, got {seed!r}.")
     op = GraphOperator.from_graph(graph, num_nodes, edge_weight, kind="adjacency")
     if op.kind != "adjacency":
         raise GraphError(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError, UnknownNameError
+from armagnn.operators import checks
 
 WEIGHTS: Final = ("binary", "gaussian")
 SPARE: Final = 8
@@ -56,13 +57,12 @@ def knn_graph(
     """
     points = _checked(points)
     count = len(points)
-    if isinstance(k, bool) or not hasattr(k, "__index__") or not 1 <= int(k) < count:
+    if not 1 <= checks.integer("k", k) < count:
         raise ParameterError(f"k must be an integer from 1 on and less than the {count} points, got {k!r}.")
-    k = int(k)
+    k = checks.integer("k", k)
     if weights not in WEIGHTS:
         raise UnknownNameError("weights", weights, WEIGHTS)
-    number = isinstance(sigma, int | float) and 0 < sigma < float("inf")
-    if sigma is not None and (weights != "gaussian" or not number):
+    if sigma is not None and (weights != "gaussian" or not _positive(sigma)):
         raise ParameterError(f"sigma must be a positive number, and weights='gaussian', got {sigma!r} and {weights!r}.")
     near, squared = _few_in_one_place(points, k)
     source = np.repeat(np.arange(count), k)
@@ -72,12 +72,20 @@ def knn_graph(
     edge_index = torch.from_numpy(np.stack([place % count, place // count]))
     if weights == "binary":
         return edge_index, torch.ones(len(place))
-    width = np.sqrt(squared.reshape(count, k)[:, -1]).mean() if sigma is None else sigma
+    width = np.sqrt(squared.reshape(count, k)[:, -1]).mean() if sigma is None else float(sigma)
     if width == 0:
         raise ParameterError("all points have their neighbours at distance 0: pass sigma, or weights='binary'.")
     value = torch.from_numpy(np.exp(-np.concatenate([squared, squared])[first] / width**2))
     dtype = torch.get_default_dtype()
     return edge_index, value.to(dtype).clamp(min=torch.finfo(dtype).tiny)  # an edge, however far its ends are
+
+
+def _positive(sigma: Any) -> bool:
+    """Is it a number whose square is one too?"""
+    try:
+        return float(sigma) > 0 and 0 < float(sigma) ** 2 < float("inf")
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def _checked(points: Any) -> Points:

@@ -35,10 +35,10 @@ def reals(arrays: Arrays, name: str, source: str, what: str = "features") -> NDA
     if array.dtype.kind not in "fiu":
         raise DataError(f"{source}: {name} is {array.dtype} of shape {array.shape}; it must be reals.")
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused as such
-        found = array.astype(np.float32)
-    if not np.isfinite(found).all():
+        array = array.astype(np.float32)
+    if not np.isfinite(array).all():
         raise DataError(f"{source}: {name} has NaN or infinite {what}. Replace or remove them.")
-    return found
+    return array
 
 
 def told_apart(array: NDArray[Any], where: str) -> None:

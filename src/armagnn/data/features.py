@@ -158,9 +158,8 @@ def _triangles(matrix: sp.csr_array) -> NDArray[np.float64]:
     rank = np.empty(matrix.shape[0], dtype=np.int64)
     rank[np.argsort(np.diff(matrix.indptr), kind="stable")] = np.arange(matrix.shape[0])
     edges = matrix.tocoo()
-    up = rank[edges.coords[0]] < rank[edges.coords[1]]
-    ends = edges.coords[0][up], edges.coords[1][up]
-    up = sp.csr_array((edges.data[up], ends), shape=matrix.shape)
+    kept = rank[edges.coords[0]] < rank[edges.coords[1]]
+    up = sp.csr_array((edges.data[kept], tuple(end[kept] for end in edges.coords)), shape=matrix.shape)
     first, others = (up @ up).multiply(up), (up.T @ up).multiply(up)
     return np.asarray(first.sum(axis=1) + others.sum(axis=1) + others.sum(axis=0), dtype=np.float64)
 

@@ -17,8 +17,8 @@ SPARE: Final = 8
 """Candidates beyond k that are looked at, so that ties and rounding are settled without a second search."""
 ROUNDING: Final = 1e-9
 """By how much a fast search may be wrong about a squared distance, as a share of the largest squared norm."""
-
 LARGEST: Final = 1e150
+"""Of coordinates: their squares, and sums of these, are numbers."""
 
 Points = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -57,9 +57,9 @@ def knn_graph(
     """
     points = _checked(points)
     count = len(points)
-    if not 1 <= checks.integer("k", k) < count:
-        raise ParameterError(f"k must be an integer from 1 on and less than the {count} points, got {k!r}.")
     k = checks.integer("k", k)
+    if not 1 <= k < count:
+        raise ParameterError(f"k must be an integer from 1 on and less than the {count} points, got {k!r}.")
     if weights not in WEIGHTS:
         raise UnknownNameError("weights", weights, WEIGHTS)
     if sigma is not None and (weights != "gaussian" or not _positive(sigma)):

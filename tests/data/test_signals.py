@@ -219,7 +219,11 @@ def test_the_wrong_loader_names_the_right_one() -> None:
 
 # ------------------------------------------------------------------------------------------------------ your own arrays
 
-EDGES, X, Y = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.rand(6, 3), torch.tensor([0, 1, 0, 1, 0, 1])
+EDGES, X, Y = (
+    torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]),
+    torch.arange(18.0).view(6, 3),
+    torch.tensor([0, 1, 0, 1, 0, 1]),
+)
 OWN: dict[str, Any] = {"edge_index": EDGES, "x": X, "y": Y, "train": [0, 1, 2], "val": [3], "test": [4, 5]}
 
 
@@ -268,7 +272,6 @@ def test_arrays_lists_and_masks_are_taken() -> None:
         ({"edge_weight": torch.ones(3)}, ShapeError, "one per edge"),
         ({"edge_weight": torch.full((4,), math.inf)}, GraphError, "NaN or infinite"),
     ],
-    ids=str,
 )
 def test_own_arrays_that_are_wrong_are_refused(change: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):

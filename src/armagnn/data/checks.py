@@ -45,7 +45,7 @@ def told_apart(array: NDArray[Any], where: str) -> None:
     """Refuse reals to learn from, (N,) or (N, F), with a column whose differences float32 would round away.
 
     Example:
-        >>> told_apart(np.array([1e9, 1e9 + 1, 1e9 + 2]), "y")
+        >>> told_apart(np.array([1e9, 1e9 + 1, 1e9 + 2]), "y")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ...
         armagnn.errors.DataError: y, column 1: varies by 0.816 around 1e+09, which float32 rounds away: subtract ...

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from armagnn.data import NodeDataset, load
 from armagnn.data.arrays import Arrays, pack_arrays
-from armagnn.data.multilabel_file import both_ways, parse_multilabel_file
+from armagnn.data.multilabel_file import parse_multilabel_file
+from armagnn.data.undirected import both_ways
 from armagnn.errors import DataError, GraphError, ParameterError, UnknownNameError
 from data.tiny import FEATURES, LABELS, multilabel_arrays
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from armagnn.data import checks
 from armagnn.data.arrays import Arrays, check_digest, read_arrays
 from armagnn.data.dataset import SPLITS, NodeDataset
+from armagnn.data.undirected import both_ways
 from armagnn.errors import DataError
 
 ARRAYS: Final = (
@@ -63,18 +64,6 @@ def parse_multilabel_file(
         provenance=title if known.all() else f"{title} (rebuilt: {share:.2f} % of node labels)",
         **idx,
     )
-
-
-def both_ways(edge_index: NDArray[np.int64], num_nodes: int) -> NDArray[np.int64]:
-    """Return every edge in both directions, once each, self-loops once, sorted by source and target.
-
-    Example:
-        >>> both_ways(np.array([[0, 1, 2], [1, 0, 2]]), 3).tolist()
-        [[0, 1, 2], [1, 0, 2]]
-    """
-    source, target = np.hstack([edge_index, edge_index[::-1]])
-    code = np.unique(source * num_nodes + target)
-    return np.stack([code // num_nodes, code % num_nodes])
 
 
 def standardised(x: NDArray[np.uint8], train: NDArray[np.bool_]) -> NDArray[np.float32]:

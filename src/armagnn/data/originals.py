@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armagnn.data.arrays import Arrays
-from armagnn.data.multilabel_file import both_ways
+from armagnn.data.undirected import both_ways
 from armagnn.errors import DataError
 
 

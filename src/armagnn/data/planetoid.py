@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from armagnn.data.arrays import Arrays
 from armagnn.data.checks import NO_LABEL
-from armagnn.data.multilabel_file import both_ways
 from armagnn.data.restricted import read_pickle
+from armagnn.data.undirected import both_ways
 from armagnn.errors import DataError
 
 PICKLES: Final = ("x", "tx", "allx", "y", "ty", "ally", "graph")

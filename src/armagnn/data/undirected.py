@@ -27,3 +27,17 @@ def undirected(edges: Integers, labels: Integers | None) -> tuple[Integers, Inte
     alone = ~np.isin(edges[1] * base + edges[0], pairs)
     edges = np.ascontiguousarray(np.concatenate([edges, edges[::-1, alone]], axis=1))
     return edges, None if labels is None else np.concatenate([labels, labels[alone]])
+
+
+def both_ways(edge_index: NDArray[np.int64], num_nodes: int) -> NDArray[np.int64]:
+    """Return every edge in both directions, once each, self-loops once, sorted by source and target.
+
+    Where edges have labels, or an order to keep, see `undirected`.
+
+    Example:
+        >>> both_ways(np.array([[0, 1, 2], [1, 0, 2]]), 3).tolist()
+        [[0, 1, 2], [1, 0, 2]]
+    """
+    source, target = np.hstack([edge_index, edge_index[::-1]])
+    code = np.unique(source * num_nodes + target)
+    return np.stack([code // num_nodes, code % num_nodes])

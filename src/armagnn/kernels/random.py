@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,6 +31,8 @@ DROPOUT: Final = 1
 
 KEYS: Final = 2
 """Purpose of the numbers from which the seeds of a trial's masks are made."""
+
+Words = TypeVar("Words", Tensor, np.ndarray[Any, np.dtype[np.int64]])
 
 _source: list[Iterator[Tensor]] = []
 
@@ -95,8 +98,8 @@ def thresholds(p: Tensor) -> Tensor:
     return (p.double() * 2**32).round().clamp(max=MASK).long()
 
 
-def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
-    """Return the four words of each block, as int64 tensors that hold 32-bit numbers.
+def philox(counter: tuple[Words, Words, Words, Words], key: tuple[Words, Words]) -> tuple[Words, ...]:
+    """Return the four words of each block, as int64 tensors (or numpy arrays) that hold 32-bit numbers.
 
     A product of two 32-bit numbers fits 64 bits, and int64 arithmetic wraps: its low half is exact, and its high
     half is what an arithmetic shift leaves after masking.

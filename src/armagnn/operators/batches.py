@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -224,13 +225,14 @@ def batches_of(ids: Tensor, size: int, seed: int, epoch: int) -> tuple[Tensor, .
     ):
         if isinstance(number, bool) or not isinstance(number, int) or not least <= number < most:
             raise ParameterError(f"{name} must be an integer of at least {least}, got {number!r}.")
-    # two numbers of `bits` for each graph, but each block of four is computed once
-    block = torch.arange((len(ids) + 1) // 2, device=ids.device)
-    zero = torch.zeros_like(block)
+    # two numbers of `bits` for each graph, but each block of four is computed once. By numpy, which wakes no threads:
+    # on a busy machine torch waits for its own at every operation, in all for longer than an epoch may take.
+    block = np.arange((len(ids) + 1) // 2)
+    zero = np.zeros_like(block)
     key = (zero + (seed & MASK), zero + (seed >> 32 & MASK))
-    words = torch.stack(philox((block, zero, zero + epoch, zero + SHUFFLE), key), dim=-1).view(-1, 2) >> 1
-    order = (words[: len(ids), 0] << 31 | words[: len(ids), 1]).argsort(stable=True)
-    return torch.split(ids.index_select(0, order), size)
+    words = np.stack(philox((block, zero, zero + epoch, zero + SHUFFLE), key), axis=-1).reshape(-1, 2) >> 1
+    order = (words[: len(ids), 0] << 31 | words[: len(ids), 1]).argsort(kind="stable")
+    return torch.split(ids.index_select(0, torch.from_numpy(order).to(ids.device)), size)
 
 
 # ------------------------------------------------------------------------------------------------------------- checks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
+from itertools import zip_longest
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 from armagnn.data import folds, load_graphs
 from armagnn.tasks import GraphNet, GraphTask
 from armagnn.training import Outcome, Setting, Trials
+from armagnn.training.capture import on_own_stream
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 SETTINGS = [Setting(seed, lr=lr, l2=1e-4, rates=(0.2, 0.3)) for seed, lr in enumerate((1e-3, 3e-2, 1e-2))]
@@ -66,6 +68,20 @@ def test_a_resumed_run_ends_with_the_same_bits() -> None:
         before = whole[outcome.setting]
         assert (outcome.best_epoch, outcome.history, outcome.test) == (before.best_epoch, before.history, before.test)
         assert all(torch.equal(value, before.state[name]) for name, value in outcome.state.items())
+
+
+@pytest.mark.parametrize("method", ["arma", "cayley", "sage"])
+def test_trainings_that_take_turns_are_those_alone(method: str) -> None:
+    alone = run(method, "cuda")
+    streams = [on_own_stream(make(method, "cuda").in_turns(), torch.device("cuda")) for _ in range(5)]
+    found: list[list[Outcome]] = [[] for _ in streams]
+    for turn in zip_longest(*streams):
+        for outcomes, outcome in zip(found, turn, strict=True):
+            outcomes += [] if outcome is None else [outcome]
+    for outcomes in found:
+        for there, here in zip(sorted(outcomes, key=lambda outcome: outcome.setting.seed), alone, strict=True):
+            assert (there.setting, there.history, there.test) == (here.setting, here.history, here.test)
+            assert all(torch.equal(value, here.state[name]) for name, value in there.state.items())
 
 
 def test_step_and_validation_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:

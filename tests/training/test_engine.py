@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,44 @@ def test_trials_of_a_job_that_fails_later_are_kept(path: Path) -> None:
         with pytest.raises(ParameterError, match="diverged"):
             execute([ToyJob("arma", (0, 1)), ToyJob("gcn", (0,), fail=True)], work, store)
         assert len(store) == 2
+
+
+class OnGPU(ToyJob):
+    gpus = 1
+
+
+def test_jobs_on_a_gpu_take_turns_in_this_process(path: Path, whole: bytes) -> None:
+    turns: list[str] = []
+
+    def in_turns(job: ToyJob) -> Iterator[Record | None]:  # no function of a module: another process could not have it
+        for record in work(job):
+            turns.append(job.method)
+            yield None
+            yield record
+
+    jobs = [OnGPU(**vars(job)) for job in all_jobs()]
+    with Store(path) as store:
+        assert execute(jobs, in_turns, store, workers=2) == TOTAL
+    assert table(path) == whole
+    first = [turns.index(job.method) for job in jobs[:3]]
+    last = [len(turns) - 1 - turns[::-1].index(job.method) for job in jobs[:3]]
+    assert first[1] < last[0] < first[2]  # two at a time, and not three
+
+
+def test_a_job_that_fails_at_its_turn_is_told_and_the_others_let_go(path: Path) -> None:
+    let_go = []
+
+    def in_turns(job: ToyJob) -> Iterator[Record | None]:
+        try:
+            while job.method == "arma":
+                yield None
+            raise ParameterError("diverged")
+        finally:
+            let_go.append(job.method)
+
+    with Store(path) as store, pytest.raises(ParameterError, match="diverged"):
+        execute([OnGPU("arma", (0,)), OnGPU("gcn", (0,))], in_turns, store, workers=2)
+    assert let_go == ["gcn", "arma"]
 
 
 @pytest.mark.parametrize(("function", "said"), [(liar, "do not announce"), (lazy, "without 1 of its 2")])

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 import torch
 
+from armagnn.training.capture import on_own_stream
 from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.record import Record, trial_key
 from armagnn.training.run import current_versions
@@ -129,15 +130,26 @@ def make_jobs(trials: Sequence[CellTrial], *, table: str, checkpoints: Path, dev
     return jobs
 
 
-def work(job: Job) -> Iterator[Record]:
-    """Train a batch and yield a record for every trial as it stops."""
+def work(job: Job) -> Iterator[Record | None]:
+    """Train a batch and yield a record for every trial as it stops; None as `Trials.in_turns` does.
+
+    On a GPU every job has a stream of its own: what several have queued is done side by side.
+    """
+    device = torch.device(job.device)
+    return on_own_stream(_train(job), device) if device.type == "cuda" else _train(job)
+
+
+def _train(job: Job) -> Iterator[Record | None]:
     by_setting: dict[Setting, list[CellTrial]] = {}
     for trial in job.trials:
         by_setting.setdefault(trial.config.setting(trial.seed), []).append(trial)
     saver = Saver(Checkpoint(Path(job.checkpoints), job.name), job.make())
     device = torch.device(job.device)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    for outcome in saver.run():
+    for outcome in saver.in_turns():
+        if outcome is None:
+            yield None
+            continue
         metrics = metrics_of(outcome, tests="search" not in job.table)
         for trial in by_setting[outcome.setting]:
             config = trial.config

@@ -20,6 +20,7 @@ from armagnn.nn.pool import AvgPool
 from armagnn.nn.stack import Stack
 from armagnn.operators import GraphOperator
 from armagnn.operators.batches import GraphBatch, GraphBatches, batches_of
+from armagnn.tasks.plan import write_plan
 
 GRAPH_RATES: Final = ("hidden_dropout", "skip_dropout")
 """The drop rates of a `GraphNet`, which may differ from trial to trial."""
@@ -217,9 +218,7 @@ class GraphTask:
         self._parts = batches_of(self.fold.train.cpu(), self.batch_size, self.order, epoch)
         if not self.padded:
             return
-        missing = self.steps * self.batch_size - len(self.fold.train)
-        plan = F.pad(torch.cat(self._parts), (0, missing), value=self.graphs.num_graphs)
-        self._plan.copy_(plan.view(self.steps, self.batch_size))
+        write_plan(self._plan, torch.cat(self._parts), filler=self.graphs.num_graphs)
         self._rooms = [self._room_for(*self.graphs.measure(part)) for part in self._parts]
 
     def _room_for(self, rows: int, nonzeros: int) -> tuple[int, ...]:

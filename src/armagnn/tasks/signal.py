@@ -21,6 +21,7 @@ from armagnn.nn.linear import Linear
 from armagnn.nn.scaled import conv_of_scaled, scaling
 from armagnn.nn.stack import Stack
 from armagnn.operators import CSR, Coarsening, GraphOperator, batches_of, coarsen
+from armagnn.tasks.plan import write_plan
 
 SIGNAL_RATES: Final = ("hidden_dropout", "skip_dropout")
 """The drop rates of a `SignalNet`, which may differ from trial to trial."""
@@ -307,8 +308,7 @@ class SignalTask:
     def start(self, epoch: int) -> None:
         """Order the batches of an epoch, counted from 0."""
         plan = torch.cat(batches_of(self.train, self.batch_size, self.order, epoch))
-        missing = self._plan.numel() - len(plan)
-        self._plan.copy_(F.pad(plan, (0, missing), value=int(plan[0])).view_as(self._plan))
+        write_plan(self._plan, plan, filler=int(plan[0]))
 
     def room(self, step: int) -> tuple[int, ...]:
         """All batches are of one size."""

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
+Item = TypeVar("Item")
+
 
 @cache
-def _side_stream(device: int) -> torch.cuda.Stream:
+def _stream_beside(device: int) -> torch.cuda.Stream:
     # one for all: cuBLAS keeps a workspace of 32 MiB for every stream it has seen
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+
+def _side_stream() -> torch.cuda.Stream:
+    """Return the stream to record on: the current one, unless it is the default one, which cannot be recorded.
+
+    What is recorded uses the workspace that cuBLAS keeps for the stream it was recorded on, so work that is replayed at
+    the same time must have been recorded on streams of its own.
+    """
+    current = torch.cuda.current_stream()
+    return current if current != torch.cuda.default_stream() else _stream_beside(torch.cuda.current_device())
 
 
 def capture(step: Callable[[], object], warmup: int = 3, pool: Any = None) -> Callable[[], None]:
@@ -29,7 +41,7 @@ def capture(step: Callable[[], object], warmup: int = 3, pool: Any = None) -> Ca
         >>> replay = capture(lambda: train_one_epoch())  # doctest: +SKIP
         >>> replay()  # doctest: +SKIP
     """
-    side = _side_stream(torch.cuda.current_device())
+    side = _side_stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):  # compiles kernels and fills the allocator's pool, which recording cannot
         for _ in range(warmup):
@@ -42,3 +54,21 @@ def capture(step: Callable[[], object], warmup: int = 3, pool: Any = None) -> Ca
     finally:  # torch stays on the side stream if recording fails
         torch.cuda.set_stream(before)
     return graph.replay
+
+
+def on_own_stream(items: Iterator[Item], device: torch.device) -> Iterator[Item]:
+    """Yield the items; all that is queued on the GPU on the way to them goes to a stream of its own.
+
+    Iterators that take turns have their work done side by side.
+
+    Example:
+        >>> list(on_own_stream(records, torch.device("cuda")))  # doctest: +SKIP
+    """
+    stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    while True:
+        with torch.cuda.stream(stream):  # whoever has the items has his own stream again
+            try:
+                item = next(items)
+            except StopIteration:
+                return
+        yield item

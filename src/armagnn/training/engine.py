@@ -43,7 +43,8 @@ class Job(Protocol):
         """The same job with these trials only."""
 
 
-Work = Callable[[Any], Iterable[Record]]
+Work = Callable[[Any], Iterable[Record | None]]
+"""Takes a job and yields its records; None between them is a good moment for another job of this process."""
 
 
 class TrialWatcher:
@@ -95,16 +96,17 @@ def execute(
 ) -> int:
     """Do the trials of `jobs` that are not in `store`, keep each as soon as it is finished, return how many were new.
 
-    `work` takes a job and yields its records. It must be a function of a module (other processes import it), and a
-    script that asks for more than one worker needs ``if __name__ == "__main__":``. Jobs that are done are skipped, of
-    jobs that are half done the rest is asked for (``job.only(...)``), and jobs that another process is at work on are
-    waited for. A job whose worker dies is given to another one, twice at most.
+    `work` takes a job and yields its records (see `Work`). It must be a function of a module (other processes import
+    it), and a script that asks for more than one worker needs ``if __name__ == "__main__":``. Jobs that are done are
+    skipped, of jobs that are half done the rest is asked for (``job.only(...)``), and jobs that another process is at
+    work on are waited for. A job whose worker dies is given to another one, twice at most.
 
     Args:
         jobs: what there is to do.
         work: how it is done.
         store: where finished trials are kept.
-        workers: processes at a time; 1 works in this process. On a Ray cluster its size decides.
+        workers: jobs at a time, each in a process of its own; 1 works in this process, and so do jobs on a GPU, which
+            share it by turns. On a Ray cluster its size decides.
         engine: "local", or "ray" for the Ray cluster of this machine, or that of ``RAY_ADDRESS``.
         watcher: is told what happens.
 
@@ -123,7 +125,7 @@ def execute(
     jobs = _keep_missing(jobs, store, watcher)
     if not jobs:
         return 0
-    pool = _make_pool(engine, min(workers, len(jobs)), work)
+    pool = _make_pool(engine, min(workers, len(jobs)), work, gpus=any(getattr(job, "gpus", 0) for job in jobs))
     try:
         return _Execution(jobs, store, pool, watcher).finish()
     finally:  # also after Ctrl-C
@@ -144,14 +146,14 @@ def _deaf_to_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
 
 
-def _make_pool(engine: str, workers: int, work: Work) -> Pool:
+def _make_pool(engine: str, workers: int, work: Work, *, gpus: bool) -> Pool:
     if engine == "ray":
         from armagnn.training.ray_engine import RayPool  # Ray is an extra, and slow to import
 
         return RayPool(work)
     if engine != "local":
         raise UnknownNameError("engine", engine, ("local", "ray"))
-    return Processes(work, workers) if workers > 1 else ThisProcess(work)
+    return Processes(work, workers) if workers > 1 and not gpus else ThisProcess(work, workers)
 
 
 def _keep_missing(jobs: Iterable[Job], store: Store, watcher: TrialWatcher) -> list[Job]:
@@ -250,31 +252,39 @@ class _Execution:
 
 
 class ThisProcess:
-    """Jobs one after the other, here."""
+    """Jobs here: one after the other or, if it may be more than one at a time, by turns.
 
-    def __init__(self, work: Work) -> None:
-        self._work = work
-        self._job: tuple[int, Any] | None = None
+    Turns are for a GPU. A job there queues work and lets go (``None``) before it is done, and what several jobs have
+    queued, the GPU does side by side. Processes that share a GPU would have it one after the other.
+    """
+
+    def __init__(self, work: Work, most: int = 1) -> None:
+        self._work, self._most = work, most
+        self._jobs: dict[int, Iterator[Record | None]] = {}
 
     def has_room(self) -> bool:
-        """Not while a job waits for :meth:`events` to do it."""
-        return self._job is None
+        """May one more job be at work?"""
+        return len(self._jobs) < self._most
 
     def submit(self, number: int, job: Any) -> None:
-        """Remember the job."""
-        self._job = number, job
+        """Begin the job at its first turn."""
+        self._jobs[number] = iter(self._work(job))
 
     def events(self) -> Iterator[Event]:
-        """Do the job."""
-        if self._job is not None:
-            number, job = self._job
-            for record in self._work(job):
-                yield number, record
-            self._job = None
-            yield number, None
+        """Give every job one turn."""
+        for number, records in list(self._jobs.items()):
+            try:
+                record = next(records)
+            except StopIteration:
+                del self._jobs[number]
+                yield number, None
+            else:
+                if record is not None:
+                    yield number, record
 
     def close(self) -> None:
-        """Nothing is at work."""
+        """Let go of all that is at work."""
+        self._jobs.clear()
 
 
 @dataclass(eq=False)
@@ -360,7 +370,8 @@ def _serve(work: Work, pipe: Any) -> None:
             job = pipe.recv()
             try:
                 for record in work(job):
-                    pipe.send(record)
+                    if record is not None:
+                        pipe.send(record)
             except Exception as error:
                 pipe.send(_portable(error))
                 return

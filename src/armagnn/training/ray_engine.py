@@ -81,4 +81,4 @@ class RayPool:
 
 
 def _perform(work: Work, job: Any) -> Iterator[Record]:
-    yield from work(job)
+    yield from (record for record in work(job) if record is not None)

@@ -19,8 +19,9 @@ class Saver:
     """Runs `Trials` from the checkpoint, if there is one, and writes another every so many seconds.
 
     Example:
-        >>> for outcome in Saver(Checkpoint(checkpoints_of(DEFAULT_STORE), "key"), trials).run():  # doctest: +SKIP
-        ...     keep(outcome)
+        >>> for outcome in Saver(Checkpoint(checkpoints_of(DEFAULT_STORE), "key"), trials).in_turns():  # doctest: +SKIP
+        ...     if outcome is not None:
+        ...         keep(outcome)
     """
 
     def __init__(self, checkpoint: Checkpoint, trials: Trials, every: float = EVERY) -> None:
@@ -33,9 +34,9 @@ class Saver:
             if state["params"].keys() == trials.params.keys() and state.get("keepers", {}).keys() == rules:
                 trials.restore(state, trials.settings)
 
-    def run(self) -> Iterator[Outcome]:
-        """Train, and yield every trial when it has stopped."""
-        yield from self.trials.run(look=lambda _: self.save_if_due())
+    def in_turns(self) -> Iterator[Outcome | None]:
+        """Train, and yield every trial when it has stopped; None as `Trials.in_turns` does."""
+        yield from self.trials.in_turns(look=lambda _: self.save_if_due())
 
     def save_if_due(self) -> None:
         """Write a checkpoint if the last one is old enough."""

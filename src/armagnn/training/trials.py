@@ -39,6 +39,9 @@ AHEAD: Final = 128
 LOOK: Final = {"cpu": 5, "cuda": 25}
 """Steps between two looks at who has stopped (epochs are not broken up); a look waits for the device, and changes no
 result."""
+TURN: Final = 8
+"""Steps that are queued on a GPU between two turns of other trainings."""
+
 LONG: Final = 1.0
 """Seconds of a validation on a CPU beyond which compiling is no large part of it."""
 
@@ -232,13 +235,18 @@ class Trials:
 
     def run(self, look: Callable[[Trials], None] | None = None) -> Iterator[Outcome]:
         """Train, and yield every trial when it has stopped; ``look(self)`` is called between epochs now and then."""
+        return (outcome for outcome in self.in_turns(look) if outcome is not None)
+
+    def in_turns(self, look: Callable[[Trials], None] | None = None) -> Iterator[Outcome | None]:
+        """As `run`; on a GPU also None, again and again: work is queued, and other trainings may queue theirs."""
         recorder = Recorder(self.device)
         between = -(-LOOK.get(self.device.type, 5) // self.task.steps)
         while self.settings:
             began, trials = time.perf_counter(), len(self.settings)
             until = min(self.epochs, self.done + between)
             while self.done < until:
-                self._one_epoch(recorder)
+                yield from self._one_epoch(recorder)
+            yield from self._wait()
             active = self.active.tolist() if self.done < self.epochs else [False] * trials
             self.spent = [spent + (time.perf_counter() - began) / trials for spent in self.spent]
             stopped = [index for index in range(trials) if not active[index]]
@@ -282,17 +290,26 @@ class Trials:
         judged = time.perf_counter() - began
         return self.task.steps * one + (judged if judged > LONG else seconds(self._judge, 1))
 
-    def _one_epoch(self, recorder: Recorder) -> None:
+    def _one_epoch(self, recorder: Recorder) -> Iterator[None]:
         steps = self.task.steps
         self._get_ready()
         for step in range(self.done * steps, (self.done + 1) * steps):
             if step % AHEAD == 0:
                 self._draw_seeds(step)
             recorder.do(self._one_step, self.task.room(step - self.done * steps))
+            if self.device.type == "cuda" and step % TURN == 0:
+                yield None
         recorder.do(self._judge)
         self.done += 1
         if self.device.type == "cuda" and self.done < self.epochs:
             self._get_ready()  # while the device is at work
+
+    def _wait(self) -> Iterator[None]:
+        """Let others work until a GPU has done what is queued here."""
+        if self.device.type == "cuda":
+            queued = torch.cuda.current_stream(self.device).record_event()
+            while not queued.query():
+                yield None
 
     def _get_ready(self) -> None:
         """Order the batches of the next epoch, unless that is done."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,26 @@ def test_info_of_graphs(folder: Path) -> None:
     out = run("info", "mutag")[1]
     for text in ("17.93", "19.79", "BSD", "GraKeL"):
         assert text in out
+
+
+def test_bound(folder: Path, tmp_path: Path) -> None:
+    code, out, _ = run("bound", "mutag", "--out", str(tmp_path / "bound.csv"))
+    assert code == 0
+    rows = list(csv.DictReader((tmp_path / "bound.csv").open(newline="")))
+    assert [row["seen"] for row in rows] == ["nodes, edges", "edge labels too"]
+    assert [row["classes"] for row in rows] == ["175", "188"]
+    assert rows[0] | {"seen": ""} == {
+        "dataset": "mutag", "seen": "", "classes": "175", "with a twin, %": "12.77",
+        "of": "accuracy", "best": "1.000000",
+    }  # fmt: skip
+    assert "12.77" in out
+
+
+def test_the_committed_bound_of_qm9(real: Callable[[str], str], tmp_path: Path) -> None:
+    code, _, _ = run("bound", real("qm9"), "--out", str(tmp_path / "bound.csv"))
+    assert code == 0
+    committed = Path(__file__).parents[2] / "results" / "qm9-bound.csv"
+    assert (tmp_path / "bound.csv").read_text() == committed.read_text()
 
 
 def test_make_bench_hard(folder: Path, tmp_path: Path) -> None:
@@ -116,6 +138,7 @@ def test_fetch_of_what_is_here(folder: Path) -> None:
         (["fetch", "coar"], "Did you mean 'cora'?"),
         (["info", "ppi"], "armagnn data fetch ppi"),
         (["add", "nowhere.npz"], "cannot be read"),
+        (["bound", "nowhere"], "nowhere"),
         (["fetch", "bench-hard"], "Put bench_hard_regenerated.npz into"),
         (["make", "bench-hard", "--out", "mine.txt"], "is written as an .npz file"),
         (["make", "bench-hard", "--seed", "-1", "--out", "mine.npz"], "seed must be an integer"),

@@ -93,12 +93,12 @@ def test_export(run: CliRunner, stores: tuple[Path, Path], tmp_path: Path, monke
     assert len(lines) == 1 + 2 * 2
 
 
-def test_export_leaves_out_a_cell_with_gaps(
+def test_export_leaves_out_folds_that_are_half_done(
     run: CliRunner, stores: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules["armagnn.cli.results"], "is_current", lambda record: True)
     result = run.invoke(app, ["results", "export", str(stores[1]), "--out", str(tmp_path / "results")])
-    assert "cora arma paper: 2 trials, not without gaps, are left out" in result.output  # of runs 1 and 2
+    assert "cora arma paper: 2 trials, of 1 half done folds, are left out" in result.output  # of runs 1 and 2
     lines = (tmp_path / "results" / "node-classification.csv").read_text().splitlines()
     assert {line.split(",")[1] for line in lines[1:]} == {"gcn"}
 

@@ -11,6 +11,7 @@ from scipy import stats
 from armagnn.errors import DataError
 from armagnn.paper.page import finals_held, results_page, with_overview
 from armagnn.paper.page_reservoir import reservoir_section
+from armagnn.paper.published_graphs import REGRESSION
 from armagnn.paper.summaries import Summary, against, corrected, fold_leads, read_cells, welch
 
 HEAD = "dataset,method,protocol,run,fold,metric,value,seed,epochs,seconds,device,config_hash\n"
@@ -149,6 +150,23 @@ def test_graph_tables(tmp_path: Path) -> None:
     assert "corrected resampled t-test" in page
     assert "| ARMA | paper | 85.0 ± 7.1 (2) | 86.0 ± 7.1 (2) | 87.0 ± 7.1 (2) | 88.0 ± 7.1 (2) |" in page
     assert "| GCN | 0.445 ± 0.007 | 0.444 (1) |" in page
+
+
+def test_the_bounds_of_qm9(tmp_path: Path) -> None:
+    folder = table(tmp_path, "cora,arma,paper,0,0,accuracy,80")
+    (folder / "graph-regression.csv").write_text(f"{HEAD}qm9/mu,arma,paper,0,0,mse,0.4,0,9,1.0,cpu,abc\n")
+    assert "Least" not in results_page(folder)
+    head = 'dataset,seen,classes,"with a twin, %",of,best\n'
+    names = [name.removeprefix("qm9/") for name in REGRESSION]
+    rows = "".join(f"qm9,{best},9,66.7,mse of {name},{best}\n" for best in (0.1, 0) for name in names)
+    (folder / "qm9-bound.csv").write_text(head + rows)
+    page = results_page(folder)
+    assert "so 67 % of the molecules" in page
+    assert "| qm9/mu | 0.394 ± 0.005 | 0.400 (1) | 0.100 | 0.000 |" in page
+    assert "lies below it for qm9/alpha, qm9/u0_atom, and" in page
+    (folder / "qm9-bound.csv").write_text(head + rows.replace("mse of mu", "mse of nu"))
+    with pytest.raises(DataError, match=r"qm9-bound.csv: not the bounds of QM9 \('qm9/nu'\).*armagnn data bound qm9"):
+        results_page(folder)
 
 
 def test_the_convergent_layer(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +22,7 @@ from armagnn.data.graphs_file import parse_graphs_file
 from armagnn.data.store import find, locate
 from armagnn.errors import DataError
 
-app = typer.Typer(no_args_is_help=True, help="The datasets: list, info, verify, add, fetch, make.")
+app = typer.Typer(no_args_is_help=True, help="The datasets: list, info, bound, verify, add, fetch, make.")
 make = typer.Typer(no_args_is_help=True, help="Make a dataset: bench-hard, 20news.")
 app.add_typer(make, name="make")
 
@@ -76,6 +78,35 @@ def info(
         facts["note"] = entry.differences
     for key, value in facts.items():
         console.print(Text(f"{key:>8}  {value}"), soft_wrap=True)
+
+
+@app.command()
+def bound(
+    name: Annotated[str, typer.Argument(help="Graphs of the catalogue, a folder in TU's format, or an .npz file.")],
+    out: Annotated[Path | None, typer.Option(help="Also write it to this .csv file.", show_default=False)] = None,
+) -> None:
+    """Show what no network that passes messages can do better than on these graphs, because some look alike to it.
+
+    It sees the features of the nodes and who is joined with whom; where edges have labels, the same is told for one
+    that would see those too.
+    """
+    graphs = room.load_graphs(name)
+    header = ["dataset", "seen", "classes", "with a twin, %", "of", "best"]
+    rows: list[list[str]] = []
+    for labels in [False] if graphs.edge_labels is None else [False, True]:
+        found = room.bound(graphs, room.refined_classes(graphs, edge_labels=labels))
+        facts = ["edge labels too" if labels else "nodes, edges", f"{found.classes}", f"{100 * found.twins:.2f}"]
+        kind = "mse of {}" if graphs.regression else "{}"
+        rows += [[graphs.name, *facts, kind.format(of), f"{best:.6f}"] for of, best in found.best.items()]
+    console = table_console()
+    table = _table(console, *header)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    if out is not None:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([header, *rows])
+        write_whole(out, text.getvalue().encode())
 
 
 @app.command()

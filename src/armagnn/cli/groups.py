@@ -20,7 +20,7 @@ class Where:
 
     store: Annotated[Path, typer.Option(help="Where finished trials are kept.")] = DEFAULT_STORE
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1.")] = "cpu"
-    workers: Annotated[int, typer.Option(help="Processes at a time.")] = 1
+    workers: Annotated[int, typer.Option(help="Processes at a time; on a GPU, trainings that take turns.")] = 1
     engine: Annotated[str, typer.Option(help="local, or ray for a Ray cluster.")] = "local"
 
 

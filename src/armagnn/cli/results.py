@@ -14,7 +14,7 @@ from armagnn.cli.consoles import table_console
 from armagnn.cli.trials_progress import mean_std
 from armagnn.errors import DataError
 from armagnn.paper.graph_signal import is_current_signal
-from armagnn.paper.graph_tables import is_current_graph
+from armagnn.paper.graph_tables import is_current_graph, whole_folds
 from armagnn.paper.node_classification import is_current
 from armagnn.paper.page import results_page, with_overview
 from armagnn.paper.restore import CONFIGS
@@ -83,7 +83,8 @@ def export(
 ) -> None:
     """Write each table as OUT/TABLE.csv, one row per trial and metric.
 
-    A cell whose runs have gaps is left out: it was interrupted, and those of a batch that end first are not its mean.
+    A fold with fewer runs than others of its cell, or with gaps between them, is left out: it was interrupted, and
+    those of a batch that end first are not its mean.
     """
     console = Console()
     with Store(store, must_exist=True) as opened:
@@ -148,15 +149,18 @@ def _shown(records: list[Record], console: Console) -> list[Record]:
 
 
 def _without_gaps(records: list[Record], console: Console) -> list[Record]:
-    """The trials of cells whose runs are 0, 1, 2, ... in every fold."""
+    """The trials of folds that are not half done."""
     runs: dict[tuple[str, ...], dict[int, set[int]]] = {}
     for record in records:
         runs.setdefault((record.table, *record.cell), {}).setdefault(record.fold, set()).add(record.run)
-    whole = {cell for cell, folds in runs.items() if all(max(found) < len(found) for found in folds.values())}
-    for cell in sorted(runs.keys() - whole):
-        done = sum(len(found) for found in runs[cell].values())
-        _say(console, f"{' '.join(cell[1:])}: {done} trials, not without gaps, are left out until the rest is done")
-    return [record for record in records if (record.table, *record.cell) in whole]
+    halves = set()
+    for cell, folds in sorted(runs.items()):
+        left = [fold for fold in folds if fold not in whole_folds(cell[0], folds)]
+        halves |= {(cell, fold) for fold in left}
+        if left:
+            done = sum(len(folds[fold]) for fold in left)
+            _say(console, f"{' '.join(cell[1:])}: {done} trials, of {len(left)} half done folds, are left out")
+    return [record for record in records if ((record.table, *record.cell), record.fold) not in halves]
 
 
 def _say(console: Console, text: str) -> None:

@@ -13,12 +13,14 @@ from armagnn.data.graphs_file import read_graphs_file
 from armagnn.data.integrity import verify
 from armagnn.data.node_file import read_node_file
 from armagnn.data.prepared import make_news
+from armagnn.data.refinement import Bound, bound, refined_classes
 from armagnn.data.signals import SignalsDataset
 from armagnn.data.tu_folder import read_tu_folder
 from armagnn.data.user import add
 
 __all__ = [
     "CATALOGUE",
+    "Bound",
     "Entry",
     "Fold",
     "GraphsDataset",
@@ -28,6 +30,7 @@ __all__ = [
     "SignalsDataset",
     "add",
     "all_entries",
+    "bound",
     "clustering",
     "fetch",
     "folds",
@@ -42,6 +45,7 @@ __all__ = [
     "read_graphs_file",
     "read_node_file",
     "read_tu_folder",
+    "refined_classes",
     "statistics",
     "statistics_of",
     "verify",

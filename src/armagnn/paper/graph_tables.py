@@ -13,7 +13,7 @@ average runs over the 9 slots that a molecule has in a zero-padded batch, as the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -209,6 +209,23 @@ def graph_trials(dataset: str, method: str, protocol: str, runs: int, chosen: Pa
         places = [(run, fold) for fold in range(10) for run in range(runs)]
     configs = {fold: graph_config(dataset, method, protocol, fold, chosen) for fold in {fold for _, fold in places}}
     return [CellTrial(configs[fold], run, run, fold) for run, fold in places]
+
+
+def whole_folds(table: str, folds: Mapping[int, set[int]]) -> set[int]:
+    """The folds of a cell that are not half done, from the runs that each has.
+
+    They have the runs 0, 1, 2, ..., as many as any other; those of QM9 runs of their own, without gaps.
+
+    Example:
+        >>> whole_folds("graph-classification", {0: {0, 1}, 1: {0, 1}, 2: {1}, 3: {0}})
+        {0, 1}
+        >>> whole_folds("graph-regression", {0: {0, 1, 2}, 1: {3, 5}, 2: {6}})
+        {0, 2}
+    """
+    most = max(len(runs) for runs in folds.values())
+    if table == REGRESSION_TABLE:
+        return {fold for fold, runs in folds.items() if runs == {SHARING * fold + run for run in range(len(runs))}}
+    return {fold for fold, runs in folds.items() if runs == set(range(most))}
 
 
 def is_current_graph(record: Record) -> bool:

@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from armagnn import GraphOperator
 from armagnn.nn import CayleyConv, ChebConv, cayley, chebyshev, spectral_form
 from armagnn.nn.spectral_form import FEWEST_SIGNALS, spectral_can, spectral_pays, spectrum
+from armagnn.operators import GraphBatches
 from nn.cayley_oracle import without_loops
 from nn.test_cayley import TestCayleyPolynomial as CayleyChecks
 from nn.test_chebyshev import TestChebyshev as ChebyshevChecks
@@ -189,3 +190,42 @@ def test_on_a_gpu(
         found.append([out, *torch.autograd.grad((out * direction.to(device)).sum(), [y, *conv.parameters()])])
     for one, two in zip(*found, strict=True):
         assert_near(two.cpu(), one, 1e-11)
+
+
+@pytest.mark.parametrize("sizes", [(3, 5), (5, 3)])
+@pytest.mark.parametrize("signals", [None, 2])
+def test_batches_of_graphs_have_frequencies_of_their_own(sizes: tuple[int, int], signals: int | None) -> None:
+    graphs = [without_loops(random_graph(n, 2 * n, seed=n)).both_ways() for n in (6, 4, 9)]
+    conv = CayleyConv(*sizes, order=3, jacobi=2, zoom=1.7).double()
+    ops = [
+        GraphOperator.from_edge_index(g.edge_index, g.num_nodes, kind="laplacian", dtype=torch.float64) for g in graphs
+    ]
+    batches = GraphBatches(GraphOperator.block_diagonal(ops), torch.tensor([0, 6, 10, 19]))
+    plain = batches.take([2, 0, 0, 1])
+    batches.find_spectra()
+    batch, padded = batches.take([2, 0, 0, 1]), batches.take_padded(torch.tensor([2, 0, 0, 1]), 30, 120)
+    shape = (25, sizes[0]) if signals is None else (signals, 25, sizes[0])
+    x = numbers(*shape).requires_grad_()
+    results = []
+    for op in (plain.op, batch.op, padded.op):
+        given = torch.nn.functional.pad(x, (0, 0, 0, op.num_nodes - 25))
+        out = conv(given, op)[..., :25, :]
+        results.append([out, *torch.autograd.grad((out * numbers(*out.shape, seed=2)).sum(), [x, *conv.parameters()])])
+    for found in results[1:]:
+        for one, truth in zip(found, results[0], strict=True):
+            assert_near(one, truth, 1e-9)
+
+
+def test_trials_on_a_batch_are_those_alone() -> None:
+    graph = without_loops(random_graph(6, 12, seed=1)).both_ways()
+    op = GraphOperator.from_edge_index(graph.edge_index, 6, kind="laplacian", dtype=torch.float64)
+    batches = GraphBatches(op, torch.tensor([0, 6]))
+    batches.find_spectra()
+    convs = [CayleyConv(3, 4, order=2, jacobi=2, zoom=1.0 + r).double() for r in range(3)]
+    params = {
+        name: torch.stack([dict(c.named_parameters())[name] for c in convs]) for name, _ in convs[0].named_parameters()
+    }
+    x, blocks = numbers(6, 3), batches.take([0]).op
+    found = torch.vmap(lambda p: torch.func.functional_call(convs[0], p, (x, blocks)))(params)
+    for one, conv in zip(found, convs, strict=True):
+        assert_near(one, conv(x, blocks))

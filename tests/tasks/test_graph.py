@@ -402,3 +402,15 @@ def test_trials_that_learn_all_targets(numbers: GraphsDataset) -> None:
 def test_outputs_that_fit_no_targets(numbers: GraphsDataset) -> None:
     with pytest.raises(ParameterError, match="outputs is 3; for 2 targets it must be 2, or 1"):
         make_task(numbers, make_net("gcn", 3))
+
+
+def test_frequencies_change_no_training(mutag: GraphsDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = [Setting(seed, lr=0.01, l2=1e-4, rates=(0.2, 0.0)) for seed in range(2)]
+    with_vectors = run(mutag, "cayley", settings)
+    task = make_task(mutag, make_net("cayley"))
+    assert task.graphs.spectra is make_task(mutag, make_net("cayley")).graphs.spectra is not None  # found once
+    assert make_task(mutag, make_net("chebyshev")).graphs.spectra is None
+    monkeypatch.setattr("armagnn.tasks.graph.vectors_pay", lambda op, ptr, degree: False)
+    assert make_task(mutag, make_net("cayley")).graphs.spectra is None
+    for one, other in zip(with_vectors, run(mutag, "cayley", settings), strict=True):
+        assert_close(one, other)

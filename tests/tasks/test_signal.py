@@ -187,7 +187,7 @@ def test_a_training_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
         list(saver.trials.run(look=kill))
     again = Saver(Checkpoint(tmp_path, "key"), trials_of([0]))
     assert again.trials.done == 2
-    (outcome,) = again.run()
+    (outcome,) = again.in_turns()
     assert outcome.history == whole.history
     for name, value in whole.state.items():
         assert torch.equal(outcome.state[name], value)

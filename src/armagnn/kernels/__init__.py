@@ -12,6 +12,7 @@
                `cpu_adam`, `cpu_dropout`, ...: one idea each
 `gpu`          Triton kernels for the GPU
 `attention`    attention over neighbours, values and gradients
+`blocks`       products with a dense block-diagonal matrix, the vectors of a batch of graphs
 `maxima`       the maximum over neighbours, values and gradients
 `products`     dense products of many trials, long sums among them
 `slicing`      blocks of a block-diagonal matrix: batches of small graphs
@@ -23,6 +24,7 @@
 from armagnn.kernels import rules  # noqa: F401  the operators have no gradients before
 from armagnn.kernels.attention import added_attention, neighbour_attention
 from armagnn.kernels.backends import backend, keep_rows_whole
+from armagnn.kernels.blocks import DenseBlocks, block_product
 from armagnn.kernels.layer import arma_layer, usable
 from armagnn.kernels.layer_run import Settings
 from armagnn.kernels.maxima import neighbour_max
@@ -43,11 +45,13 @@ from armagnn.kernels.signals import arma_signals, usable_by_signals
 
 __all__ = [
     "ACTIVATIONS",
+    "DenseBlocks",
     "Settings",
     "added_attention",
     "arma_layer",
     "arma_signals",
     "backend",
+    "block_product",
     "dropout",
     "dropout_trials",
     "gcs",

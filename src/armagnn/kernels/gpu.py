@@ -18,7 +18,16 @@ import triton.language as tl
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from armagnn.kernels import gpu_adam, gpu_attention, gpu_dense, gpu_maxima, gpu_products, gpu_slicing, reference
+from armagnn.kernels import (
+    gpu_adam,
+    gpu_attention,
+    gpu_blocks,
+    gpu_dense,
+    gpu_maxima,
+    gpu_products,
+    gpu_slicing,
+    reference,
+)
 from armagnn.kernels.backends import LONG
 from armagnn.kernels.gpu_rules import ACTIVATIONS, activated, keep, keep_fours, limit_of
 from armagnn.kernels.random import DROPOUT, threshold
@@ -29,6 +38,7 @@ stack_mean, nonzeros = reference.stack_mean, reference.nonzeros
 early_step, late_step = gpu_dense.early_step, gpu_dense.late_step
 outer, trial_products = gpu_products.outer, gpu_products.trial_products
 MOST_CHANNELS, adam, take_padded = gpu_dense.MOST_CHANNELS, gpu_adam.adam, gpu_slicing.take_padded
+block_product = gpu_blocks.block_product
 row_max, row_max_back = gpu_maxima.row_max, gpu_maxima.row_max_back
 attend, attend_back = gpu_attention.attend, gpu_attention.attend_back
 

@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import Parameter
 
+from armagnn import kernels
 from armagnn.errors import ParameterError
 from armagnn.kernels.transforms import is_batched
 from armagnn.nn.cayley_transform import Jacobi, needed_degree, responses
 from armagnn.nn.checks import check_size
 from armagnn.nn.conv import Conv, times
-from armagnn.nn.polynomial import chebyshev_coefficients, polynomial
-from armagnn.nn.spectral_form import spectral, spectral_pays, spectrum
+from armagnn.nn.polynomial import chebyshev, chebyshev_coefficients, polynomial
+from armagnn.nn.spectral_form import spectral, spectral_blocks, spectral_pays, spectrum
 from armagnn.operators import CSR, GraphOperator
 
 GATHER: Final = 4
@@ -58,8 +59,8 @@ class CayleyConv(Conv):
         W_n = \sum_c A_{nc} W_c,
 
     W_c being the 1 + 2 K real weights. That is D products with the real E, none of which depends on h or on the weights
-    where F_in <= F_out (see `ChebConv`), for all powers together; or, for many signals on a small graph, two products
-    with the eigenvectors of L. In float32 the sum ends where, whatever h is, it would see no more of it
+    where F_in <= F_out (see `ChebConv`), for all powers together; or, for many signals on a small graph, and for batches
+    of graphs whose spectra were found (`GraphBatches.find_spectra`), two products with the eigenvectors of L. In float32 the sum ends where, whatever h is, it would see no more of it
     (`needed_degree`): with K = 12 and T = 11, at degree 65 of 144.
 
     With self-loops, with directed edges (whose complex frequencies lie where Chebyshev polynomials are large) or with
@@ -131,6 +132,8 @@ class CayleyConv(Conv):
         assert op is not None
         if not is_polynomial(op):
             return self._iterated(x, Jacobi(op, self.zoom, self.jacobi))
+        if isinstance(x, Tensor) and op.blocks is not None:
+            return spectral_blocks(op.blocks, x, self.weight, self._table(op.blocks.frequencies - 1.0, op.dtype))
         channels, degree = (self.in_channels, self.out_channels), self._degree(op.dtype)
         if isinstance(x, Tensor) and spectral_pays(op, x.shape[1], degree, channels):
             return spectral(op, x, self.weight, self._responses(spectrum(op).frequencies - 1.0))
@@ -154,6 +157,14 @@ class CayleyConv(Conv):
 
     def _responses(self, e: Tensor) -> Tensor:
         return responses(self.zoom, self.jacobi, self.order, e)
+
+    def _table(self, e: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return the responses at many frequencies 1 + e, shape (M, 1 + 2 K), from those at few."""
+        return kernels.product(chebyshev(e, self._degree(dtype)).to(dtype), self._coefficients(dtype).to(dtype))
+
+    def spectral_degree(self, op: GraphOperator) -> int:
+        """The degree of the layer as a polynomial of that operator; 0 if it is none."""
+        return self._degree(op.dtype) if is_polynomial(op) else 0
 
     def _coefficients(self, dtype: torch.dtype) -> Tensor:
         """Return the coefficients, shape (D + 1, 1 + 2 K), of the responses in Chebyshev polynomials of L - I."""

@@ -6,7 +6,8 @@ With :math:`L = U \mathrm{diag}(\lambda) U^\top`, found once, any filter is two 
     \sum_c r_c(L) X W_c = U \hat Y, \qquad \hat Y_\lambda = \hat X_\lambda \sum_c r_c(\lambda) W_c, \qquad
     \hat X = U^\top X.
 
-A recursion is a chain of sparse products instead, each a moment's work.
+A recursion is a chain of sparse products instead, each a moment's work. The graphs of a batch, which are small, have
+their own :math:`U_g` each (`spectral_blocks`), found once for all batches.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor
 
+from armagnn import kernels
+from armagnn.nn.conv import times
 from armagnn.nn.keep import once_per_operator
 from armagnn.nn.polynomial import mixed
 from armagnn.operators import GraphOperator
 from armagnn.operators.modes import may_be_kept, normal_mode
+from armagnn.operators.spectra import BlockSpectrum
 
 MOST_NODES: Final = 1024
 """Nodes of a small graph: its vectors have 4 MiB in float32."""
@@ -101,3 +105,35 @@ def spectral(op: GraphOperator, x: Tensor, weight: Tensor, table: Tensor) -> Ten
     transformed = (vectors.t() @ x.flatten(1)).view(x.shape)
     filtered = torch.bmm(transformed, mixed(table, weight).to(transformed.dtype))
     return (vectors @ filtered.flatten(1)).view(filtered.shape)
+
+
+def spectral_blocks(blocks: BlockSpectrum, x: Tensor, weight: Tensor, table: Tensor) -> Tensor:
+    r"""Return :math:`\sum_c r_c(L) X W_c`, shape (N, batch, F_out), of a batch of graphs.
+
+    Args:
+        blocks: the spectrum of each graph.
+        x: (N, batch, F_in).
+        weight: the W_c, shape (F_in, C, F_out).
+        table: :math:`r_c(\lambda)` of the frequencies, shape (N, C).
+
+    Example:
+        >>> from armagnn.operators import GraphBatches
+        >>> pair = GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]), kind="laplacian")
+        >>> graphs = GraphBatches(pair, torch.tensor([0, 2]))
+        >>> table = graphs.find_spectra().frequencies.unsqueeze(1)  # r(L) = L
+        >>> x, blocks = torch.tensor([[[1.0]], [[3.0]]]), graphs.take([0]).op.blocks
+        >>> spectral_blocks(blocks, x, torch.ones(1, 1, 1), table).flatten().round(decimals=4)
+        tensor([-2.,  2.])
+    """
+    fin, count, fout = weight.shape
+    nodes, batch = x.shape[:2]
+    store = blocks.vectors.store.dtype  # under autocast the products with weights are narrow, those with U are not
+    transformed = kernels.block_product(blocks.vectors, x.flatten(1).to(store), transposed=True).view(x.shape)
+    table = table.to(store).view(nodes, 1, count, 1)
+    if fin <= fout:
+        scaled = (table * transformed.unsqueeze(2)).flatten(2)
+        filtered = times(scaled, weight.transpose(0, 1).flatten(0, 1))
+    else:
+        products = times(transformed, weight.flatten(1)).view(nodes, batch, count, fout)
+        filtered = (table * products).sum(2)
+    return kernels.block_product(blocks.vectors, filtered.flatten(1).to(store)).view(nodes, batch, fout)

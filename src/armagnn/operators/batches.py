@@ -16,6 +16,7 @@ from armagnn.kernels.slicing import Blocks, Slicer, Taken
 from armagnn.operators import checks
 from armagnn.operators.graph import GraphOperator
 from armagnn.operators.modes import normal_mode
+from armagnn.operators.spectra import BlockSpectrum, GraphSpectra
 
 SHUFFLE: Final = 200
 """Purpose of the numbers that shuffle the graphs of an epoch; see `armagnn.kernels.random`."""
@@ -103,6 +104,7 @@ class GraphBatches:
             blocks = Blocks(starts, op.rowptr, op.col, op.value, None if plain else op._structure())
             self._slicer = Slicer(blocks)
         self.longest = int(self.ptr.diff().max())
+        self.spectra: GraphSpectra | None = None
 
     @property
     def num_graphs(self) -> int:
@@ -118,6 +120,24 @@ class GraphBatches:
         """Move to a device and/or convert the values, as ``Tensor.to``."""
         op = self.op.to(*args, **kwargs)
         return self if op is self.op else GraphBatches(op, self.ptr)
+
+    def find_spectra(self) -> GraphSpectra:
+        """Find the frequencies and vectors of every graph, once; ``op.blocks`` of batches has them from then on.
+
+        The operator must be symmetric. Polynomial filters of a high degree are fast in them (`vectors_pay`).
+
+        Example:
+            >>> import torch
+            >>> edges = torch.tensor([[0, 1, 3, 4], [1, 0, 4, 3]])
+            >>> graphs = GraphBatches(GraphOperator.from_edge_index(edges, kind="laplacian"), torch.tensor([0, 3, 5]))
+            >>> graphs.find_spectra()  # doctest: +ELLIPSIS
+            <armagnn.operators.spectra.GraphSpectra object at ...>
+            >>> graphs.take([1, 0]).op.blocks.frequencies.abs()
+            tensor([0., 2., 0., 1., 2.], dtype=torch.float64)
+        """
+        if self.spectra is None:
+            self.spectra = GraphSpectra(self.op, self.ptr)
+        return self.spectra
 
     def take(self, ids: Tensor | Sequence[int]) -> GraphBatch:
         """Return the batch of the graphs ``ids`` (shape (B), at least one), in their order; an id may come twice.
@@ -145,8 +165,9 @@ class GraphBatches:
         ids, index = ids.to(self.device), torch.int32 if max(rows, nonzeros) < 2**31 else torch.int64
         with normal_mode():
             taken = self._slicer.take_padded(ids, rows, nonzeros, index)
+            spectrum = None if self.spectra is None else self.spectra.take(ids, taken.rows, taken.blocks.starts[0])
             ids = torch.nn.functional.pad(ids, (0, 1), value=self.num_graphs)
-        return self._batch(taken, rows, ids)
+        return self._batch(taken, rows, ids, spectrum)
 
     def measure(self, ids: Tensor | Sequence[int]) -> tuple[int, int]:
         """Return how many nodes and nonzeros the graphs ``ids`` have together."""
@@ -183,9 +204,11 @@ class GraphBatches:
     def _take(self, ids: Tensor, rows: int, nonzeros: int) -> GraphBatch:
         index = torch.int32 if max(rows, nonzeros) < 2**31 else torch.int64
         with normal_mode():
-            return self._batch(self._slicer.take(ids, rows, nonzeros, index), rows, ids)
+            taken = self._slicer.take(ids, rows, nonzeros, index)
+            spectrum = None if self.spectra is None else self.spectra.take(ids, taken.rows, taken.blocks.starts[0])
+            return self._batch(taken, rows, ids, spectrum)
 
-    def _batch(self, taken: Taken, rows: int, ids: Tensor) -> GraphBatch:
+    def _batch(self, taken: Taken, rows: int, ids: Tensor, spectrum: BlockSpectrum | None) -> GraphBatch:
         (starts, rowptr, col, value, transposed), nodes, graph = taken
         op = GraphOperator(
             rowptr,
@@ -197,6 +220,7 @@ class GraphBatches:
             symmetric=self.op.symmetric,
             unit_diagonal=self.op.unit_diagonal,
         )
+        op.blocks = spectrum
         return GraphBatch(op, starts[0], nodes, graph, ids, self.longest)
 
     def __len__(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import torch
 from torch import Tensor
@@ -22,6 +22,9 @@ from armagnn.operators.csr import CSR, register
 from armagnn.operators.extremes import extremal_eigenvalues
 from armagnn.operators.joining import check_alike, join
 from armagnn.operators.modes import may_be_kept, normal_mode
+
+if TYPE_CHECKING:
+    from armagnn.operators.spectra import BlockSpectrum
 
 Kind = Literal["arma", "gcn", "laplacian", "adjacency"]
 KINDS: Final = ("arma", "gcn", "laplacian", "adjacency")
@@ -72,6 +75,8 @@ class GraphOperator(CSR):
     not known, as after `with_value` or within compiled code. The padding of a batch, all zeros, does not count."""
     for_one_call: bool = False
     """Built from edges for a single call of a layer: what is worked out for it will not be asked for again."""
+    blocks: BlockSpectrum | None = None
+    """The frequencies and vectors of each graph of a batch, where they are known; see `GraphBatches.find_spectra`."""
     _off: GraphOperator | None = None
 
     def __init__(

@@ -13,13 +13,14 @@ from torch.nn import functional as F
 
 from armagnn.data import Fold, GraphsDataset, NodeFeatures, Scaler, node_features, nodes_of
 from armagnn.errors import ParameterError
-from armagnn.nn import ARMAConv, activations, make_conv
+from armagnn.nn import ARMAConv, CayleyConv, activations, make_conv
 from armagnn.nn.checks import check_probability, check_size
 from armagnn.nn.drop import drop
 from armagnn.nn.pool import AvgPool
 from armagnn.nn.stack import Stack
 from armagnn.operators import GraphOperator
 from armagnn.operators.batches import GraphBatch, GraphBatches, batches_of
+from armagnn.operators.spectra import GraphSpectra, vectors_pay
 from armagnn.tasks.plan import write_plan
 
 GRAPH_RATES: Final = ("hidden_dropout", "skip_dropout")
@@ -123,6 +124,11 @@ class GraphNet(nn.Module):
             op = GraphOperator.from_edge_index(dataset.edge_index[:, :0], dataset.num_nodes, dtype=dtype)
         return op
 
+    def wants_spectra(self, graphs: GraphBatches) -> bool:
+        """Are the convolutions polynomials of a high degree, faster in the frequencies of each graph?"""
+        conv = self.convs[0]
+        return isinstance(conv, CayleyConv) and vectors_pay(graphs.op, graphs.ptr, conv.spectral_degree(graphs.op))
+
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """Outputs (B, C) of the graphs of a batch, from the features (n, F) of its nodes."""
         for index, conv in enumerate(self.convs):
@@ -198,6 +204,8 @@ class GraphTask:
         # of graph G, which fills up a batch, nothing counts
         self.y = F.pad(y.t(), (0, 1)).t().contiguous().to(self.device)
         self.graphs = GraphBatches(net.operator(dataset, dtype), dataset.ptr).to(self.device)
+        if net.wants_spectra(self.graphs):
+            self.graphs.spectra = _spectra(dataset, self.graphs)
         self.steps = -(-len(fold.train) // batch_size)
         self._plan = torch.empty(self.steps, batch_size, dtype=torch.int64, device=self.device)
         self._parts: tuple[Tensor, ...] = ()
@@ -284,6 +292,21 @@ class GraphTask:
             return (outputs - y).square().mean(-1)
         chosen = y.select(1, 0) if target is None else y.index_select(1, target.view(1)).squeeze(1)
         return (outputs.squeeze(-1) - chosen).square()
+
+
+_found: dict[tuple[Any, ...], GraphSpectra] = {}
+
+
+def _spectra(dataset: GraphsDataset, graphs: GraphBatches) -> GraphSpectra:
+    """The spectra of all graphs of a dataset; those of the last one are kept, as its folds all want them."""
+    op = graphs.op
+    key = dataset.sha256, op.kind, op.dtype, op.device
+    if key not in _found:
+        _found.clear()
+        _found[key] = graphs.find_spectra()
+        if op.device.type == "cuda":
+            torch.cuda.synchronize(op.device)  # others may want them on another stream
+    return _found[key]
 
 
 def fit_scalers(dataset: GraphsDataset, features: NodeFeatures, fold: Fold) -> tuple[Scaler, Scaler | None]:

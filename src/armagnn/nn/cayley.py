@@ -59,9 +59,10 @@ class CayleyConv(Conv):
         W_n = \sum_c A_{nc} W_c,
 
     W_c being the 1 + 2 K real weights. That is D products with the real E, none of which depends on h or on the weights
-    where F_in <= F_out (see `ChebConv`), for all powers together; or, for many signals on a small graph, and for batches
-    of graphs whose spectra were found (`GraphBatches.find_spectra`), two products with the eigenvectors of L. In float32 the sum ends where, whatever h is, it would see no more of it
-    (`needed_degree`): with K = 12 and T = 11, at degree 65 of 144.
+    where F_in <= F_out (see `ChebConv`), for all powers together; or, for many signals on a small graph, and for
+    batches of graphs whose spectra were found (`GraphBatches.find_spectra`), two products with the eigenvectors of L.
+    In float32 the sum ends where, whatever h is, it would see no more of it (`needed_degree`): with K = 12 and T = 11,
+    at degree 65 of 144.
 
     With self-loops, with directed edges (whose complex frequencies lie where Chebyshev polynomials are large) or with
     new values in the operator, the iterations run as they stand, which costs more.

@@ -18,8 +18,9 @@ import pytest
 
 import toy_trials
 from armagnn.errors import ParameterError, RunError, UnknownNameError
-from armagnn.training.engine import TrialWatcher, _serve, execute
+from armagnn.training.engine import TrialWatcher, execute
 from armagnn.training.export import export_csv
+from armagnn.training.pools import _serve
 from armagnn.training.record import Record
 from armagnn.training.store import Store
 from toy_trials import ToyJob, all_jobs, exit_code, fork, lazy, liar, work
@@ -273,7 +274,7 @@ def test_a_killed_parent_takes_its_workers_along(path: Path, tmp_path: Path, who
 
 
 def test_workers_that_cannot_be_ended_do_not_keep_the_rest_waiting() -> None:
-    from armagnn.training.engine import _end, _Worker
+    from armagnn.training.pools import _end, _Worker
 
     asked: list[Any] = []
 

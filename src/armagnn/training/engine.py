@@ -6,27 +6,18 @@ whatever dies, whenever, what was finished stays, and the same call again does t
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import pickle
-import signal
-import threading
 import time
-import traceback
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from multiprocessing import connection
-from typing import Any, Protocol, Self
+from collections.abc import Collection, Iterable, Sequence
+from typing import Protocol, Self
 
 from armagnn.errors import ParameterError, RunError, UnknownNameError
 from armagnn.training.interrupts import interrupts
+from armagnn.training.pools import GLANCE, Lost, Pool, Processes, ThisProcess, Work
 from armagnn.training.record import Record
 from armagnn.training.store import Store
 
 ATTEMPTS = 3  # of a job whose workers die
-GLANCE = 0.2  # seconds between two looks at what other processes have finished
 
 
 class Job(Protocol):
@@ -43,10 +34,6 @@ class Job(Protocol):
         """The same job with these trials only."""
 
 
-Work = Callable[[Any], Iterable[Record | None]]
-"""Takes a job and yields its records; None between them is a good moment for another job of this process."""
-
-
 class TrialWatcher:
     """What :func:`execute` tells while it works; override what you want to see."""
 
@@ -58,32 +45,6 @@ class TrialWatcher:
 
     def lost(self, reason: str) -> None:
         """A worker died, and its job is given to another one."""
-
-
-@dataclass(frozen=True)
-class Lost:
-    """The worker of a job died."""
-
-    reason: str
-
-
-Event = tuple[int, Record | Lost | Exception | None]  # of the job with that number; None: it is done
-
-
-class Pool(Protocol):
-    """What does jobs."""
-
-    def has_room(self) -> bool:
-        """Can another job be given now?"""
-
-    def submit(self, number: int, job: Any) -> None:
-        """Begin a job."""
-
-    def events(self) -> Iterator[Event]:
-        """What has happened; waits for it, but not much longer than GLANCE."""
-
-    def close(self) -> None:
-        """End all that is at work."""
 
 
 def execute(
@@ -131,19 +92,6 @@ def execute(
     finally:  # also after Ctrl-C
         pool.close()
         store.release(key for job in jobs for key in job.keys)
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Let processes that start inside ignore Ctrl-C from birth: it reaches all of them, and the parent decides."""
-    if threading.current_thread() is not threading.main_thread():  # only the main thread may, or is interrupted
-        yield
-        return
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
 
 
 def _make_pool(engine: str, workers: int, work: Work, *, gpus: bool) -> Pool:
@@ -249,151 +197,3 @@ class _Execution:
         if missing:
             self._jobs[number] = self._jobs[number].only(missing)
             self._waiting.appendleft(number)  # still claimed by this process
-
-
-class ThisProcess:
-    """Jobs here: one after the other or, if it may be more than one at a time, by turns.
-
-    Turns are for a GPU. A job there queues work and lets go (``None``) before it is done, and what several jobs have
-    queued, the GPU does side by side. Processes that share a GPU would have it one after the other.
-    """
-
-    def __init__(self, work: Work, most: int = 1) -> None:
-        self._work, self._most = work, most
-        self._jobs: dict[int, Iterator[Record | None]] = {}
-
-    def has_room(self) -> bool:
-        """May one more job be at work?"""
-        return len(self._jobs) < self._most
-
-    def submit(self, number: int, job: Any) -> None:
-        """Begin the job at its first turn."""
-        self._jobs[number] = iter(self._work(job))
-
-    def events(self) -> Iterator[Event]:
-        """Give every job one turn."""
-        for number, records in list(self._jobs.items()):
-            try:
-                record = next(records)
-            except StopIteration:
-                del self._jobs[number]
-                yield number, None
-            else:
-                if record is not None:
-                    yield number, record
-
-    def close(self) -> None:
-        """Let go of all that is at work."""
-        self._jobs.clear()
-
-
-@dataclass(eq=False)
-class _Worker:
-    process: Any
-    pipe: Any
-    number: int | None = None  # of the job it is at work on
-
-
-class Processes:
-    """Jobs in processes of this machine.
-
-    Each worker has a pipe of its own: with a queue for all, one that is killed while it writes would leave the
-    queue's lock taken for ever. A pipe also tells by itself when the other end is gone.
-    """
-
-    def __init__(self, work: Work, workers: int) -> None:
-        self._work, self._most = work, workers
-        self._workers: list[_Worker] = []
-
-    def has_room(self) -> bool:
-        """Is a worker idle, or may one more start?"""
-        return len(self._workers) < self._most or any(worker.number is None for worker in self._workers)
-
-    def submit(self, number: int, job: Any) -> None:
-        """Give a job to an idle worker, or to a new one."""
-        worker = next((worker for worker in self._workers if worker.number is None), None) or self._start()
-        worker.number = number
-        with suppress(OSError):  # it died while idle: events() finds out
-            worker.pipe.send(job)
-
-    def events(self) -> Iterator[Event]:
-        """What the workers have sent, and whose pipe has ended."""
-        for pipe in connection.wait([worker.pipe for worker in self._workers], GLANCE):
-            worker = next(worker for worker in self._workers if worker.pipe is pipe)
-            try:
-                what = worker.pipe.recv()
-            except (EOFError, OSError):  # also in the middle of a message
-                self._workers.remove(worker)
-                _end(worker)
-                if worker.number is not None:
-                    yield worker.number, Lost(f"exit code {worker.process.exitcode}")
-                continue
-            number = worker.number
-            if number is None:
-                continue
-            if what is None:
-                worker.number = None
-            yield number, what
-
-    def close(self) -> None:
-        """End all workers."""
-        for worker in self._workers:
-            worker.process.terminate()
-        for worker in self._workers:
-            _end(worker)
-        self._workers.clear()
-
-    def _start(self) -> _Worker:
-        context = multiprocessing.get_context("spawn")  # forking a process that has threads (torch's, rich's) can hang
-        here, there = context.Pipe()
-        process = context.Process(target=_serve, args=(self._work, there), daemon=True)
-        with _deaf_to_interrupts():
-            process.start()
-            self._workers.append(worker := _Worker(process, here))
-        there.close()  # the worker has its own copy: when that is gone, the pipe has ended
-        return worker
-
-
-def _end(worker: _Worker) -> None:
-    worker.pipe.close()
-    worker.process.join(5)
-    if worker.process.exitcode is None:
-        worker.process.kill()
-        worker.process.join(5)  # one that waits for a broken device cannot be ended: what went wrong must be told
-
-
-def _serve(work: Work, pipe: Any) -> None:
-    """The life of a worker: jobs come through the pipe, records go back, None after the last of a job."""
-    threading.Thread(target=_die_with_parent, daemon=True).start()
-    try:
-        while True:
-            job = pipe.recv()
-            try:
-                for record in work(job):
-                    if record is not None:
-                        pipe.send(record)
-            except Exception as error:
-                pipe.send(_portable(error))
-                return
-            pipe.send(None)
-    except (EOFError, OSError):  # the parent has closed the pipe, or is gone
-        return
-
-
-def _die_with_parent() -> None:
-    # A parent that was killed cannot say so. What its workers find then nobody keeps, and they would be in the way
-    # of those of the command given again.
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
-
-
-def _portable(error: Exception) -> Exception:
-    """The error itself if it can travel between processes, else its text."""
-    try:
-        pickle.loads(pickle.dumps(error))  # as the pipe will do it; nothing of this comes from a file
-        error.add_note("".join(traceback.format_exception(error)))  # where in the worker it was raised
-        return error
-    except Exception:
-        return RunError(f"A job failed: {''.join(traceback.format_exception(error))}")

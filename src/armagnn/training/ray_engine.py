@@ -10,7 +10,7 @@ from armagnn.errors import ParameterError
 from armagnn.training.record import Record
 
 if TYPE_CHECKING:
-    from armagnn.training.engine import Event, Work
+    from armagnn.training.pools import Event, Work
 
 AHEAD = 2  # jobs in flight per core: some always wait, so that no core does and an autoscaling cluster grows
 
@@ -52,7 +52,7 @@ class RayPool:
 
     def events(self) -> Iterator[Event]:
         """What has come from the cluster."""
-        from armagnn.training.engine import GLANCE, Lost
+        from armagnn.training.pools import GLANCE, Lost
 
         exceptions = self._ray.exceptions
         ready, _ = self._ray.wait(list(self._streams), timeout=GLANCE)

@@ -10,6 +10,7 @@ from scipy import stats
 
 from armagnn.errors import DataError
 from armagnn.paper.page import finals_held, results_page, with_overview
+from armagnn.paper.page_graphs import _short
 from armagnn.paper.page_reservoir import reservoir_section
 from armagnn.paper.published_graphs import REGRESSION
 from armagnn.paper.summaries import Summary, against, corrected, fold_leads, read_cells, welch
@@ -150,6 +151,18 @@ def test_graph_tables(tmp_path: Path) -> None:
     assert "corrected resampled t-test" in page
     assert "| ARMA | paper | 85.0 ± 7.1 (2) | 86.0 ± 7.1 (2) | 87.0 ± 7.1 (2) | 88.0 ± 7.1 (2) |" in page
     assert "| GCN | 0.445 ± 0.007 | 0.444 (1) |" in page
+
+
+def test_what_falls_short_is_named() -> None:
+    folds = tuple(str(fold) for fold in range(10))
+    low, high, few = (
+        Summary((value,) * count, frozenset(), folds[:count]) for value, count in ((1, 10), (99, 10), (1, 9))
+    )
+    cells = {("mutag", "gat", "paper"): few, ("mutag", "gcn", "paper"): low, ("mutag", "mlp", "paper"): low}
+    assert _short("mutag", cells).startswith("Short of the paper by more than its deviation: GCN. Tried:")
+    cells |= {("mutag", "arma", "paper"): low, ("mutag", "arma", "tuned"): low, ("mutag", "gcn", "tuned"): high}
+    assert _short("mutag", cells).startswith("Short of the paper by more than its deviation: ARMA (tuned too). Tried:")
+    assert _short("enzymes", cells) == ""
 
 
 def test_the_bounds_of_qm9(tmp_path: Path) -> None:

@@ -46,6 +46,14 @@ def test_sizes_graphs_without_edges_and_without_nodes() -> None:
     assert refined_classes(graphs)[0] == refined_classes(graphs)[2]
 
 
+def test_a_loop_is_no_neighbour_and_a_double_edge_no_single_one() -> None:
+    loop, none = (2, [(0, 1), (0, 0)]), (4, [(0, 1), (1, 2), (2, 3)])
+    classes = refined_classes(dataset(loop, loop, none, labels=[1, 0, 1, 0, 0, 1, 1, 0]))
+    assert classes[0] == classes[1] != classes[2]
+    once, twice = refined_classes(dataset(PATH, (6, [*PATH[1], *PATH[1]])))
+    assert once != twice
+
+
 def test_edge_labels_are_seen_if_asked_for() -> None:
     graphs = dataset(PATH, PATH, edge_labels=torch.tensor([7, 5, 5, 5, 5, 5, 5, 7, 5, 5] * 2))
     assert len(set(refined_classes(graphs).tolist())) == 1
@@ -83,7 +91,7 @@ def test_classes_do_not_depend_on_the_order_of_nodes(graphs: GraphsDataset, rand
     assert first.tolist() == second.tolist()
 
 
-@pytest.mark.parametrize("method", ["arma", "gcn", "chebyshev", "cayley", "gin", "sage"])
+@pytest.mark.parametrize("method", ["arma", "gcn", "chebyshev", "cayley", "gat", "gin", "sage"])
 def test_networks_give_graphs_of_one_class_the_same_output(method: str) -> None:
     mutag = load_graphs("mutag")
     classes = refined_classes(mutag)

@@ -216,6 +216,14 @@ def test_batches_of_graphs_have_frequencies_of_their_own(sizes: tuple[int, int],
             assert_near(one, truth, 1e-9)
 
 
+def test_a_compiled_layer_does_without() -> None:
+    graph = without_loops(random_graph(6, 12, seed=1)).both_ways()
+    batches = GraphBatches(GraphOperator.from_edge_index(graph.edge_index, 6, kind="laplacian"), torch.tensor([0, 6]))
+    batches.find_spectra()
+    conv, x, op = CayleyConv(3, 4), numbers(6, 3).float(), batches.take([0]).op
+    assert_near(torch.compile(conv, fullgraph=True, backend="eager")(x, op), conv(x, op))
+
+
 def test_trials_on_a_batch_are_those_alone() -> None:
     graph = without_loops(random_graph(6, 12, seed=1)).both_ways()
     op = GraphOperator.from_edge_index(graph.edge_index, 6, kind="laplacian", dtype=torch.float64)

@@ -176,7 +176,10 @@ def test_the_bounds_of_qm9(tmp_path: Path) -> None:
     page = results_page(folder)
     assert "so 67 % of the molecules" in page
     assert "| qm9/mu | 0.394 ± 0.005 | 0.400 (1) | 0.100 | 0.000 |" in page
-    assert "lies below it for qm9/alpha, qm9/u0_atom, and" in page
+    assert "The paper's qm9/alpha, qm9/u0_atom lies below it, and needs other inputs." in page
+    (folder / "qm9-bound.csv").write_text(head)
+    with pytest.raises(DataError, match="not two bounds of each property"):
+        results_page(folder)
     (folder / "qm9-bound.csv").write_text(head + rows.replace("mse of mu", "mse of nu"))
     with pytest.raises(DataError, match=r"qm9-bound.csv: not the bounds of QM9 \('qm9/nu'\).*armagnn data bound qm9"):
         results_page(folder)

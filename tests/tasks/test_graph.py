@@ -410,6 +410,8 @@ def test_frequencies_change_no_training(mutag: GraphsDataset, monkeypatch: pytes
     task = make_task(mutag, make_net("cayley"))
     assert task.graphs.spectra is make_task(mutag, make_net("cayley")).graphs.spectra is not None  # found once
     assert make_task(mutag, make_net("chebyshev")).graphs.spectra is None
+    other = replace(mutag, edge_index=mutag.edge_index.clone())  # the same checksum says nothing
+    assert make_task(other, make_net("cayley")).graphs.spectra is not task.graphs.spectra
     monkeypatch.setattr("armagnn.tasks.graph.vectors_pay", lambda op, ptr, degree: False)
     assert make_task(mutag, make_net("cayley")).graphs.spectra is None
     for one, other in zip(with_vectors, run(mutag, "cayley", settings), strict=True):

@@ -14,7 +14,7 @@ from armagnn.cli.consoles import table_console
 from armagnn.cli.trials_progress import mean_std
 from armagnn.errors import DataError
 from armagnn.paper.graph_signal import is_current_signal
-from armagnn.paper.graph_tables import is_current_graph, whole_folds
+from armagnn.paper.graph_tables import finished, is_current_graph
 from armagnn.paper.node_classification import is_current
 from armagnn.paper.page import results_page, with_overview
 from armagnn.paper.restore import CONFIGS
@@ -150,17 +150,16 @@ def _shown(records: list[Record], console: Console) -> list[Record]:
 
 def _without_gaps(records: list[Record], console: Console) -> list[Record]:
     """The trials of folds that are not half done."""
-    runs: dict[tuple[str, ...], dict[int, set[int]]] = {}
-    for record in records:
-        runs.setdefault((record.table, *record.cell), {}).setdefault(record.fold, set()).add(record.run)
-    halves = set()
-    for cell, folds in sorted(runs.items()):
-        left = [fold for fold in folds if fold not in whole_folds(cell[0], folds)]
-        halves |= {(cell, fold) for fold in left}
-        if left:
-            done = sum(len(folds[fold]) for fold in left)
-            _say(console, f"{' '.join(cell[1:])}: {done} trials, of {len(left)} half done folds, are left out")
-    return [record for record in records if ((record.table, *record.cell), record.fold) not in halves]
+    kept = []
+    for cell, group in groupby(records, key=lambda record: (record.table, *record.cell)):
+        trials = list(group)
+        places = finished(cell[0], {(trial.fold, trial.run) for trial in trials})
+        whole = [trial for trial in trials if (trial.fold, trial.run) in places]
+        if len(whole) < len(trials):
+            number = len(trials) - len(whole)
+            _say(console, f"{' '.join(cell[1:])}: {number} trials, of half done folds, are left out")
+        kept += whole
+    return kept
 
 
 def _say(console: Console, text: str) -> None:

@@ -26,10 +26,10 @@ def refined_classes(
         c_v^{(t+1)} = \left( c_v^{(t)}, \{\!\{ c_u^{(t)} : u \sim v \}\!\} \right), \qquad
         C_g = \{\!\{ c_v^{(\infty)} : v \in g \}\!\},
 
-    from the features of the nodes as first colours. Graphs of one class give the same output in every network of the
-    paper, whatever its weights, depth and pooling: ARMA, GCN, Chebyshev, CayleyNet, GAT, GraphSAGE, GIN (Xu et al.,
-    *How powerful are graph neural networks?*, 2019). A multiset is told by the sum of random numbers of 64 bits, one
-    for each colour: two different ones are taken for the same once in 10^19 comparisons.
+    from the features of the nodes, and their self-loops, as first colours. Graphs of one class give the same output in
+    every network of `armagnn.tasks.GraphNet`, whatever its weights and depth: ARMA, GCN, Chebyshev, CayleyNet, GAT,
+    GraphSAGE, GIN (Xu et al., *How powerful are graph neural networks?*, 2019). A multiset is told by the sum of random
+    numbers of 64 bits, one for each colour: two different ones are taken for the same once in 10^19 comparisons.
 
     Args:
         dataset: the graphs.
@@ -46,16 +46,20 @@ def refined_classes(
         raise ShapeError(f"features are of {features.x.shape[0]} nodes, but the graphs have {dataset.num_nodes}.")
     if edge_labels and dataset.edge_labels is None:
         raise ParameterError(f"{dataset.name} has no edge labels; leave edge_labels=False.")
-    labels = np.zeros(dataset.edge_index.shape[1], np.int64)
-    if edge_labels and dataset.edge_labels is not None:
-        labels = np.unique(dataset.edge_labels.numpy(force=True), return_inverse=True)[1]
+    labels = dataset.edge_labels.numpy(force=True) if edge_labels and dataset.edge_labels is not None else 0
     source, target = dataset.edge_index.numpy(force=True)
-    kinds, generator = int(labels.max(initial=0)) + 1, np.random.default_rng(SEED)
+    edges = np.stack(np.broadcast_arrays(source, target, labels), axis=1).astype(np.int64)
+    number, several = _numbered(edges)  # parallel edges are one of another kind
+    times = np.bincount(number, minlength=several)[number]
+    labels, kinds = _numbered(np.stack([edges[:, 2], times], axis=1))
+    loops = np.bincount(source[source == target], minlength=dataset.num_nodes)
+    generator = np.random.default_rng(SEED)
 
     def numbers(count: int) -> Array:
         return generator.integers(0, 2**64, max(count, 1), dtype=np.uint64)
 
-    colour, count = _numbered(features.x.numpy(force=True) + 0.0)  # -0.0 is 0.0
+    x = features.x.numpy(force=True) + 0.0  # -0.0 is 0.0
+    colour, count = _numbered(np.concatenate([x, loops[:, None].astype(x.dtype)], axis=1))
     while True:
         seen = np.zeros(dataset.num_nodes, np.uint64)
         np.add.at(seen, target, numbers(count * kinds)[colour[source] * kinds + labels])
@@ -86,7 +90,8 @@ class Bound:
 def bound(dataset: GraphsDataset, classes: Tensor) -> Bound:
     """What no network can do better than that gives graphs of one class the same output.
 
-    It holds on average over the graphs of the set; those of a small test fold may be easier by chance.
+    It holds for all graphs of the set together, and on average for test folds whose labels the network has not seen;
+    a function that is fitted to the labels of one fold can do better there.
 
     Example:
         >>> from armagnn.data import load_graphs

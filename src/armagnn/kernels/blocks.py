@@ -2,14 +2,17 @@ r"""Products with a dense block-diagonal matrix, :math:`Y_b = U_b X_b`: the freq
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 
 from armagnn.kernels.backends import backend
 from armagnn.kernels.products import split
+
+ALIKE: Final = 6
+"""Blocks of one size that are worth being brought together."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -21,44 +24,44 @@ class DenseBlocks:
         first: (B,) int64, where each block starts in the store; -1 for one of zeros.
         ptr: (B + 1,) int64, where the rows of each block start.
         longest: rows that a block may have, at most.
+        known: what kernels have worked out for these blocks.
     """
 
     store: Tensor
     first: Tensor
     ptr: Tensor
     longest: int
+    known: dict[Any, Any] = field(default_factory=dict, repr=False)
 
 
 class _Product(torch.autograd.Function):
     """The product (N, F) of the blocks, or of their transposes, with X (N, F)."""
 
     @staticmethod
-    def forward(store: Tensor, first: Tensor, ptr: Tensor, longest: int, transposed: bool, x: Tensor) -> Tensor:
+    def forward(blocks: DenseBlocks, transposed: bool, x: Tensor) -> Tensor:
         at_once = getattr(backend(x.device), "block_product", None)
-        return (at_once or _one_by_one)(DenseBlocks(store, first, ptr, longest), x, transposed)
+        return (at_once or _by_sizes)(blocks, x, transposed)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        store, first, ptr, ctx.longest, ctx.transposed, _ = inputs
-        ctx.save_for_backward(store, first, ptr)
-        ctx.save_for_forward(store, first, ptr)
+        ctx.blocks, ctx.transposed, _ = inputs
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor | None:
-        if tangents[-1] is None:
-            return None
-        return _Product.apply(*ctx.saved_tensors, ctx.longest, ctx.transposed, tangents[-1])  # type: ignore[no-any-return,no-untyped-call]
+        return None if tangents[-1] is None else _apply(ctx.blocks, ctx.transposed, tangents[-1])
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        back = _Product.apply(*ctx.saved_tensors, ctx.longest, not ctx.transposed, grads[0])  # type: ignore[no-untyped-call]
-        return None, None, None, None, None, back
+        return None, None, _apply(ctx.blocks, not ctx.transposed, grads[0])
 
     @staticmethod
-    def vmap(info: Any, dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
-        *blocks, x = inputs
-        x = x.movedim(dims[-1] or 0, 1)  # the columns of all trials side by side
-        return split(_Product.apply(*blocks, x.flatten(1)), 1, info.batch_size), 1  # type: ignore[no-untyped-call]
+    def vmap(info: Any, dims: tuple[Any, ...], blocks: DenseBlocks, transposed: bool, x: Tensor) -> tuple[Tensor, int]:
+        x = x.movedim(dims[-1], 1)  # the columns of all trials side by side
+        return split(_apply(blocks, transposed, x.flatten(1)), 1, info.batch_size), 1
+
+
+def _apply(blocks: DenseBlocks, transposed: bool, x: Tensor) -> Tensor:
+    return _Product.apply(blocks, transposed, x)  # type: ignore[no-any-return,no-untyped-call]
 
 
 def block_product(blocks: DenseBlocks, x: Tensor, *, transposed: bool = False) -> Tensor:
@@ -72,17 +75,30 @@ def block_product(blocks: DenseBlocks, x: Tensor, *, transposed: bool = False) -
         >>> block_product(blocks, torch.tensor([[1.0], [3.0], [5.0]])).flatten()
         tensor([ 3.,  4., 10.])
     """
-    return _Product.apply(blocks.store, blocks.first, blocks.ptr, blocks.longest, transposed, x)  # type: ignore[no-any-return,no-untyped-call]
+    return _apply(blocks, transposed, x)
 
 
-def _one_by_one(blocks: DenseBlocks, x: Tensor, transposed: bool) -> Tensor:
-    """Return the product block by block; where they are on a GPU, that waits for it."""
-    result, ends = x.new_empty(x.shape), blocks.ptr.tolist()
-    for begin, end, first in zip(ends[:-1], ends[1:], blocks.first.tolist(), strict=True):
-        size = end - begin
+def _by_sizes(blocks: DenseBlocks, x: Tensor, transposed: bool) -> Tensor:
+    """Return the product: many blocks of one size at once, others one by one. On a GPU, that waits for it."""
+    result, starts, firsts = x.new_empty(x.shape), blocks.ptr.tolist(), blocks.first.tolist()
+    alike: dict[int, list[int]] = {}
+    for b, first in enumerate(firsts):
+        size = starts[b + 1] - starts[b]
         if first < 0:
-            result[begin:end] = 0.0
+            result[starts[b] : starts[b + 1]] = 0.0
         elif size:
-            block = blocks.store[first : first + size * size].view(size, size)
-            torch.mm(block.t() if transposed else block, x[begin:end], out=result[begin:end])
+            alike.setdefault(size, []).append(b)
+    for size, which in alike.items():
+        if len(which) >= ALIKE:
+            chosen = torch.tensor(which, device=x.device)
+            count = torch.arange(size * size, device=x.device)
+            rows = (blocks.ptr[chosen].unsqueeze(1) + count[:size]).flatten()
+            some = blocks.store[blocks.first[chosen].unsqueeze(1) + count].view(-1, size, size)
+            products = torch.bmm(some.mT if transposed else some, x.index_select(0, rows).view(len(which), size, -1))
+            result.index_copy_(0, rows, products.flatten(0, 1))
+            continue
+        for b in which:
+            block = blocks.store[firsts[b] : firsts[b] + size * size].view(size, size)
+            rows_of = slice(starts[b], starts[b + 1])
+            torch.mm(block.t() if transposed else block, x[rows_of], out=result[rows_of])
     return result

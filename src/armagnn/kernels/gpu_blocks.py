@@ -21,23 +21,15 @@ SUMMED: Final = 32
 
 @triton.jit
 def _blocks_kernel(
-    store, first, ptr, x, out, count, columns,
-    TRANSPOSED: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr, LANES: tl.constexpr,
+    store, first, ptr, owners, offsets, x, out, count, columns,
+    TRANSPOSED: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_I: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_J: tl.constexpr,
 ):  # fmt: skip
-    # Every program finds out anew which tile of which block is its own: sizes are known on the device only.
-    lanes, tile = tl.arange(0, LANES), tl.program_id(0)
-    there = lanes < count
-    begins = tl.load(ptr + lanes, mask=there, other=0)
-    sizes = tl.load(ptr + lanes + 1, mask=there, other=0) - begins
-    tiles = (sizes + BLOCK_I - 1) // BLOCK_I
-    ends = tl.cumsum(tiles, 0)
-    owner = tl.sum((there & (ends <= tile)).to(tl.int32), 0)
+    owner = tl.load(owners + tl.program_id(0))
     if owner < count:
-        mine = lanes == owner
-        size, begin = tl.sum(tl.where(mine, sizes, 0), 0), tl.sum(tl.where(mine, begins, 0), 0)
-        at = tl.load(first + owner)
-        i = (tile - tl.sum(tl.where(mine, ends - tiles, 0), 0)) * BLOCK_I + tl.arange(0, BLOCK_I)
+        begin, at = tl.load(ptr + owner), tl.load(first + owner)
+        size = tl.load(ptr + owner + 1) - begin
+        i = tl.load(offsets + tl.program_id(0)) + tl.arange(0, BLOCK_I)
         j = tl.program_id(1).to(tl.int64) * BLOCK_J + tl.arange(0, BLOCK_J)
         total = tl.zeros((BLOCK_I, BLOCK_J), dtype=tl.float64 if out.dtype.element_ty == tl.float64 else tl.float32)
         for start in range(0, tl.where(at >= 0, size, 0), BLOCK_M):  # a block without numbers is one of zeros
@@ -55,6 +47,19 @@ def _blocks_kernel(
         tl.store(out + (begin + i)[:, None] * columns + j[None, :], total.to(out.dtype.element_ty), mask=kept)
 
 
+def _tiles(blocks: DenseBlocks, rows: int, height: int) -> tuple[Tensor, Tensor]:
+    """Return which block each tile of so many rows is in, and its first row there; as many tiles as there may be."""
+    known: tuple[Tensor, Tensor] | None = blocks.known.get((rows, height))
+    if known is None:
+        tiles = (blocks.ptr.diff() + height - 1) // height
+        ends, count = tiles.cumsum(0), len(tiles)
+        number = torch.arange(triton.cdiv(rows, height) + count, device=ends.device)
+        owners = torch.searchsorted(ends, number, right=True)  # B for those that are too many
+        offsets = (number - (ends - tiles).index_select(0, owners.clamp(max=count - 1))) * height
+        known = blocks.known[rows, height] = owners, offsets
+    return known
+
+
 def block_product(blocks: DenseBlocks, x: Tensor, transposed: bool) -> Tensor:
     """Return what `armagnn.kernels.blocks.block_product` promises; nothing waits for the device."""
     (rows, columns), count = x.shape, blocks.first.shape[0]
@@ -65,9 +70,10 @@ def block_product(blocks: DenseBlocks, x: Tensor, transposed: bool) -> Tensor:
     most, least = (16, 16) if double else (TILE, 16)
     block_i, block_j = (min(most, max(least, triton.next_power_of_2(n))) for n in (blocks.longest, columns))
     block_m = min(most if double else SUMMED, max(least, triton.next_power_of_2(blocks.longest)))
-    _blocks_kernel[(triton.cdiv(rows, block_i) + count, triton.cdiv(columns, block_j))](
-        blocks.store, blocks.first.contiguous(), blocks.ptr.contiguous(), x, out, count, columns,
-        TRANSPOSED=transposed, DOT=not double, PRECISION=precision(x), LANES=triton.next_power_of_2(count),
+    owners, offsets = _tiles(blocks, rows, block_i)
+    _blocks_kernel[(len(owners), triton.cdiv(columns, block_j))](
+        blocks.store, blocks.first.contiguous(), blocks.ptr.contiguous(), owners, offsets, x, out, count, columns,
+        TRANSPOSED=transposed, DOT=not double, PRECISION=precision(x),
         BLOCK_I=block_i, BLOCK_M=block_m, BLOCK_J=block_j, num_warps=4,
     )  # fmt: skip
     return out

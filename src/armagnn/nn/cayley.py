@@ -133,7 +133,7 @@ class CayleyConv(Conv):
         assert op is not None
         if not is_polynomial(op):
             return self._iterated(x, Jacobi(op, self.zoom, self.jacobi))
-        if isinstance(x, Tensor) and op.blocks is not None:
+        if isinstance(x, Tensor) and op.blocks is not None and not torch.compiler.is_compiling():
             return spectral_blocks(op.blocks, x, self.weight, self._table(op.blocks.frequencies - 1.0, op.dtype))
         channels, degree = (self.in_channels, self.out_channels), self._degree(op.dtype)
         if isinstance(x, Tensor) and spectral_pays(op, x.shape[1], degree, channels):

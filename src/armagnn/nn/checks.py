@@ -32,7 +32,7 @@ def check_features(x: Any, in_channels: int) -> Tensor | CSR:
     if len(x.shape) < 2:
         raise ShapeError(f"x must have shape (..., N, {in_channels}), got {tuple(x.shape)}.")
     checks.floating("x", x.dtype)
-    if in_channels not in (-1, x.shape[-1]):
+    if in_channels != -1 and x.shape[-1] != in_channels:  # no `in`: compiled code may know the shape by name only
         raise ShapeError(
             f"x has {x.shape[-1]} features per node, but the layer was made for in_channels={in_channels}."
         )

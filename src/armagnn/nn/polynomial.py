@@ -28,7 +28,7 @@ from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.csr import Arguments
 from armagnn.operators.modes import may_be_kept, normal_mode
 
-MOST_BASES: Final = 16
+MOST_BASES: Final = 64
 """Degrees (and devices) of which `chebyshev_coefficients` keeps what does not depend on the responses."""
 
 _bases: dict[tuple[int, torch.device], tuple[Tensor, Tensor]] = {}
@@ -81,9 +81,7 @@ def _basis(degree: int, device: torch.device) -> tuple[Tensor, Tensor]:
         cosines = ((torch.outer(count, odd) % (4 * (degree + 1))).double() * unit).cos()
         norms = (2.0 - (count == 0).double()) / (degree + 1)
         found = points, norms.unsqueeze(1) * cosines
-    if may_be_kept(points):
-        if len(_bases) >= MOST_BASES:
-            _bases.clear()
+    if may_be_kept(points) and len(_bases) < MOST_BASES:  # none is let go: recorded work may still read it
         _bases[degree, device] = found
     return found
 

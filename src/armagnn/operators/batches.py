@@ -124,7 +124,8 @@ class GraphBatches:
     def find_spectra(self) -> GraphSpectra:
         """Find the frequencies and vectors of every graph, once; ``op.blocks`` of batches has them from then on.
 
-        The operator must be symmetric. Polynomial filters of a high degree are fast in them (`vectors_pay`).
+        The operator must be symmetric. Polynomial filters of a high degree are fast in them (`vectors_pay`). What
+        `to` makes has to find its own.
 
         Example:
             >>> import torch

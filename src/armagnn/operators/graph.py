@@ -333,6 +333,9 @@ class GraphOperator(CSR):
         *plain, self.kind, self.unit_diagonal = context
         super()._restore(plain)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "blocks"}  # they are of a whole set
+
     def __repr__(self) -> str:
         direction = "symmetric" if self.symmetric else "directed"
         return f"GraphOperator({self.kind!r}, {self.num_nodes} nodes, {self._describe()}, {direction})"

@@ -16,11 +16,17 @@ from armagnn.operators.modes import normal_mode
 AT_ONCE: Final = 1 << 22
 """Numbers of the matrices that are decomposed at a time, about."""
 
+SMALL: Final = 64
+"""Nodes of graphs that are decomposed on the processor: a GPU's solver refuses tens of thousands at once."""
+
 RATIO: Final = 4
-"""Multiplications by vectors that two products may make for one by a nonzero: the dense ones are that much faster."""
+"""Numbers of the vectors for one nonzero and degree: each is multiplied twice, but in fast, dense products."""
 
 MOST: Final = 1 << 28
 """Numbers of all vectors: 1 GiB in float32."""
+
+FEWEST: Final = 12
+"""Nodes of a graph, on average, on a processor: very small blocks cost more than they save there."""
 
 LONGEST: Final = {True: 1024, False: 8192}
 """Nodes of a graph, on a processor or not: decomposing one takes a second there."""
@@ -76,11 +82,13 @@ class GraphSpectra:
     def _decompose(self, graphs: Tensor, size: int, ptr: Tensor) -> None:
         """Replace the matrices of graphs of one size by their vectors."""
         inside, nodes = (torch.arange(count, device=ptr.device) for count in (size * size, size))
+        where = "cpu" if size <= SMALL else ptr.device
         for some in torch.split(graphs, max(1, AT_ONCE // size**2)):
             places = self.starts[some].unsqueeze(1) + inside
-            frequencies, vectors = torch.linalg.eigh(self.store[places].double().view(-1, size, size))
-            self.store[places] = vectors.to(self.store.dtype).flatten(1)
-            self.frequencies[ptr[some].unsqueeze(1) + nodes] = frequencies
+            matrices = self.store[places].to(where, torch.float64).view(-1, size, size)
+            frequencies, vectors = torch.linalg.eigh(matrices)
+            self.store[places] = vectors.to(self.store).flatten(1)
+            self.frequencies[ptr[some].unsqueeze(1) + nodes] = frequencies.to(ptr.device)
 
     def take(self, ids: Tensor, nodes: Tensor, ptr: Tensor) -> BlockSpectrum:
         """Return the spectrum of a batch of graphs ``ids``; what lies behind them is padding, without vectors.
@@ -100,14 +108,18 @@ class GraphSpectra:
 def vectors_pay(op: GraphOperator, ptr: Tensor, degree: int) -> bool:
     """Return whether polynomials of that degree are computed faster in the frequencies of each graph.
 
-    Two products with the vectors of the graphs take the place of a product with the operator for every degree.
+    Two products with the vectors of the graphs take the place of a product with the operator for every degree. It is a
+    rule of thumb: numbers of the vectors against nonzeros (and nodes) times the degree.
 
     Example:
-        >>> pair = GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]), kind="laplacian")
-        >>> ptr = torch.tensor([0, 2])
-        >>> vectors_pay(pair, ptr, degree=12), vectors_pay(pair, ptr, degree=0)
+        >>> path = torch.arange(20)
+        >>> path = GraphOperator.from_edge_index(torch.stack([path[1:], path[:-1]]), kind="laplacian", symmetrize="max")
+        >>> ptr = torch.tensor([0, 20])
+        >>> vectors_pay(path, ptr, degree=12), vectors_pay(path, ptr, degree=1)
         (True, False)
     """
     size = ptr.diff()
     dense, sparse, longest = int((size * size).sum()), degree * (op.nnz + op.num_nodes), int(size.max())
+    if op.device.type == "cpu" and op.num_nodes < FEWEST * len(size):
+        return False
     return op.symmetric and longest <= LONGEST[op.device.type == "cpu"] and dense <= min(RATIO * sparse, MOST)

@@ -13,7 +13,7 @@ average runs over the 9 slots that a molecule has in a zero-padded batch, as the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -211,21 +211,27 @@ def graph_trials(dataset: str, method: str, protocol: str, runs: int, chosen: Pa
     return [CellTrial(configs[fold], run, run, fold) for run, fold in places]
 
 
-def whole_folds(table: str, folds: Mapping[int, set[int]]) -> set[int]:
-    """The folds of a cell that are not half done, from the runs that each has.
+def finished(table: str, trials: Collection[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Of the trials (fold, run) of a cell, those that are not of half done folds, whose first to end are not its mean.
 
-    They have the runs 0, 1, 2, ..., as many as any other; those of QM9 runs of their own, without gaps.
+    Such folds have fewer runs than another, or gaps between them. Runs of QM9 have folds of their own: there all below
+    the first that is missing count.
 
     Example:
-        >>> whole_folds("graph-classification", {0: {0, 1}, 1: {0, 1}, 2: {1}, 3: {0}})
-        {0, 1}
-        >>> whole_folds("graph-regression", {0: {0, 1, 2}, 1: {3, 5}, 2: {6}})
-        {0, 2}
+        >>> sorted(finished("graph-classification", [(0, 0), (0, 1), (1, 0), (1, 1), (2, 1), (3, 0)]))
+        [(0, 0), (0, 1), (1, 0), (1, 1)]
+        >>> sorted(finished("graph-regression", [(0, 0), (0, 1), (0, 2), (1, 3), (1, 5)]))
+        [(0, 0), (0, 1), (0, 2), (1, 3)]
     """
-    most = max(len(runs) for runs in folds.values())
     if table == REGRESSION_TABLE:
-        return {fold for fold, runs in folds.items() if runs == {SHARING * fold + run for run in range(len(runs))}}
-    return {fold for fold, runs in folds.items() if runs == set(range(most))}
+        runs = {run for _, run in trials}
+        missing = min(set(range(len(runs) + 1)) - runs)
+        return {(fold, run) for fold, run in trials if run < missing}
+    folds: dict[int, set[int]] = {}
+    for fold, run in trials:
+        folds.setdefault(fold, set()).add(run)
+    most = set(range(max(map(len, folds.values()), default=0)))
+    return {(fold, run) for fold, run in trials if folds[fold] == most}
 
 
 def is_current_graph(record: Record) -> bool:

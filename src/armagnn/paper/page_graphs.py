@@ -107,12 +107,14 @@ def _regression(path: Path) -> str:
 def _bounds(path: Path, cells: Mapping[Cell, Summary]) -> str:
     """ARMA's errors beside what the inputs allow."""
     best: dict[str, list[float]] = {dataset: [] for dataset in REGRESSION}
-    twins: list[str] = []
+    twins = ""
     try:
         with path.open(newline="") as file:
             for row in csv.DictReader(file):
                 best[row["of"].replace("mse of ", "qm9/")].append(float(row["best"]))
-                twins.append(row["with a twin, %"])
+                twins = twins or f"{float(row['with a twin, %']):.0f}"
+        if any(len(bounds) != 2 for bounds in best.values()):
+            raise ValueError("not two bounds of each property")
     except (OSError, LookupError, ValueError) as error:
         raise DataError(f"{path}: not the bounds of QM9 ({error}). Make it with: {COMMAND}.") from error
     rows, below = [], []
@@ -123,10 +125,10 @@ def _bounds(path: Path, cells: Mapping[Cell, Summary]) -> str:
         rows.append([dataset, f"{mean:.3f} ± {deviation:.3f}", *shown])
         below += [dataset] if mean < bounds[0] else []
     table = markdown(["ARMA", "paper", "ours, text read literally", "least", "least, bond types seen"], rows)
+    told = f" The paper's {', '.join(below)} lies below it, and needs other inputs." if below else ""
     return (
-        f"The networks see elements and who is bonded with whom, not the types of bonds, so {float(twins[0]):.0f} % of "
-        "the molecules have a twin that no network which passes messages can tell from them, whatever its depth and "
-        'weights. "Least" is the error that this leaves at best: on all molecules, with every label known '
-        f"(`{COMMAND}`). The paper's number lies below it for {', '.join(below) or 'none'}, and needs other inputs "
-        f"there.\n\n{table}"
+        f"The networks see elements and who is bonded with whom, not the types of bonds, so {twins} % of the molecules "
+        "have a twin that no network which passes messages can tell from them, whatever its depth and weights. "
+        '"Least" is the error that this leaves at best, on all molecules with every label known, and on average on '
+        f"molecules whose labels were not (`{COMMAND}`).{told}\n\n{table}"
     )

@@ -10,6 +10,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from armagnn.data import Fold, GraphsDataset, NodeFeatures, Scaler, node_features, nodes_of
 from armagnn.errors import ParameterError
@@ -294,19 +295,19 @@ class GraphTask:
         return (outputs.squeeze(-1) - chosen).square()
 
 
-_found: dict[tuple[Any, ...], GraphSpectra] = {}
+_found: Any = WeakTensorKeyDictionary()  # by the edges: the folds of a dataset all want the same spectra
 
 
 def _spectra(dataset: GraphsDataset, graphs: GraphBatches) -> GraphSpectra:
-    """The spectra of all graphs of a dataset; those of the last one are kept, as its folds all want them."""
+    """The spectra of all graphs of a dataset, kept as long as its edges are."""
     op = graphs.op
-    key = dataset.sha256, op.kind, op.dtype, op.device
-    if key not in _found:
-        _found.clear()
-        _found[key] = graphs.find_spectra()
+    kept: dict[tuple[Any, ...], GraphSpectra] = _found.setdefault(dataset.edge_index, {})
+    key = op.kind, op.dtype, op.device
+    if key not in kept:
+        kept[key] = graphs.find_spectra()
         if op.device.type == "cuda":
             torch.cuda.synchronize(op.device)  # others may want them on another stream
-    return _found[key]
+    return kept[key]
 
 
 def fit_scalers(dataset: GraphsDataset, features: NodeFeatures, fold: Fold) -> tuple[Scaler, Scaler | None]:

@@ -65,6 +65,7 @@ def on_own_stream(items: Iterator[Item], device: torch.device) -> Iterator[Item]
         >>> list(on_own_stream(records, torch.device("cuda")))  # doctest: +SKIP
     """
     stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    torch.cuda.synchronize(device)  # what others have made for these items is there
     while True:
         with torch.cuda.stream(stream):  # whoever has the items has his own stream again
             try:

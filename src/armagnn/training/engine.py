@@ -23,7 +23,8 @@ ATTEMPTS = 3  # of a job whose workers die
 class Job(Protocol):
     """A batch of trials that are done together: a frozen dataclass that can be pickled.
 
-    A job may also have ``gpus``, the number that one worker needs on a Ray cluster (0 if it has none).
+    A job may also have ``gpus``, the number that it needs: 0 if it has none. One that needs any is done in this process
+    (or by a worker of a Ray cluster that has them), and lets others take turns where it yields None.
     """
 
     @property
@@ -60,7 +61,7 @@ def execute(
     `work` takes a job and yields its records (see `Work`). It must be a function of a module (other processes import
     it), and a script that asks for more than one worker needs ``if __name__ == "__main__":``. Jobs that are done are
     skipped, of jobs that are half done the rest is asked for (``job.only(...)``), and jobs that another process is at
-    work on are waited for. A job whose worker dies is given to another one, twice at most.
+    work on are waited for. A job whose worker process dies is given to another one, twice at most.
 
     Args:
         jobs: what there is to do.

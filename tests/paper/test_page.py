@@ -165,6 +165,15 @@ def test_what_falls_short_is_named() -> None:
     assert _short("enzymes", cells) == ""
 
 
+def test_a_property_falls_short_upwards() -> None:
+    low, high = (Summary((value,) * 3, frozenset(), ("0",) * 3) for value in (0.1, 0.9))
+    cells = {("qm9/mu", "arma", "paper"): high, ("qm9/mu", "gcn", "paper"): low, ("qm9/mu", "mlp", "paper"): high}
+    assert _short("qm9/mu", cells) == (
+        "Short of the paper by more than its deviation: ARMA. Tried: where the table has them, tuned settings."
+    )
+    assert _short("qm9/mu", cells | {("qm9/mu", "arma", "tuned"): low}) == ""
+
+
 def test_the_bounds_of_qm9(tmp_path: Path) -> None:
     folder = table(tmp_path, "cora,arma,paper,0,0,accuracy,80")
     (folder / "graph-regression.csv").write_text(f"{HEAD}qm9/mu,arma,paper,0,0,mse,0.4,0,9,1.0,cpu,abc\n")

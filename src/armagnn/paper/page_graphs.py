@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -66,23 +67,29 @@ def _classification(path: Path) -> str:
             for way in ("paper", "tuned")
             if (dataset, method, way) in cells["accuracy"]
         ]
-        parts.append(
-            f"### {LABELS[dataset]}\n\nMade on {devices_of(dataset, cells['accuracy'])} by `{command}`.\n\n{table}"
-            f"\n\n{_short(dataset, cells['accuracy'])}{markdown(['', 'protocol', *RULES.values()], rows)}"
-        )
+        made = f"### {LABELS[dataset]}\n\nMade on {devices_of(dataset, cells['accuracy'])} by `{command}`."
+        rules = markdown(["", "protocol", *RULES.values()], rows)
+        parts += [part for part in (made, table, _short(dataset, cells["accuracy"]), rules) if part]
     return "\n\n".join(parts)
 
 
 def _short(dataset: str, cells: Mapping[Cell, Summary]) -> str:
-    """Which methods with all folds fall short of the paper, and what was tried; "" if none does."""
+    """Which methods with all their folds fall short of the paper, and what was tried; "" if none does."""
+    regression = dataset in REGRESSION
     found = []
-    for method in CLASSIFIERS:
+    for method in REGRESSORS if regression else CLASSIFIERS:
         ours = [cells[cell] for way in ("paper", "tuned") if (cell := (dataset, method, way)) in cells]
-        ours = [summary for summary in ours if len(set(summary.folds)) == FOLDS]
-        mean, deviation = GRAPH_ACCURACY.get(method, {}).get(dataset, (0.0, 0.0))
-        if ours and max(summary.mean for summary in ours) < mean - deviation:
+        if regression:
+            mean, deviation = GRAPH_MSE.get(method, {}).get(dataset, (math.inf, 0.0))
+            short = ours and min(summary.mean for summary in ours) > mean + deviation
+        else:
+            ours = [summary for summary in ours if len(set(summary.folds)) == FOLDS]
+            mean, deviation = GRAPH_ACCURACY.get(method, {}).get(dataset, (0.0, 0.0))
+            short = ours and max(summary.mean for summary in ours) < mean - deviation
+        if short:
             found.append(f"{LABELS[method]} (tuned too)" if len(ours) > 1 else LABELS[method])
-    tried = "Tried: the stopping rules below and, where the table has them, tuned settings.\n\n"
+    rules = "" if regression else "the stopping rules below and, "
+    tried = f"Tried: {rules}where the table has them, tuned settings."
     return f"Short of the paper by more than its deviation: {', '.join(found)}. {tried}" if found else ""
 
 
@@ -100,7 +107,8 @@ def _regression(path: Path) -> str:
         table = comparison(dataset, cells, GRAPH_MSE, REGRESSORS, digits=3)
         if table:
             command = f"armagnn reproduce graph-regression --dataset {dataset} --method METHOD --protocol PROTOCOL"
-            parts.append(f"### {dataset}\n\nMade on {devices_of(dataset, cells)} by `{command}`.\n\n{table}")
+            made = f"### {dataset}\n\nMade on {devices_of(dataset, cells)} by `{command}`."
+            parts += [part for part in (made, table, _short(dataset, cells)) if part]
     return "\n\n".join(parts)
 
 

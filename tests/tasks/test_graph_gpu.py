@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from copy import deepcopy
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Any
 
 import pytest
 import torch
 
-from armagnn.data import folds, load_graphs
+from armagnn.data import Fold, GraphsDataset, folds, load_graphs
 from armagnn.tasks import GraphNet, GraphTask
 from armagnn.training import Outcome, Setting, Trials
 from armagnn.training.capture import on_own_stream
@@ -82,6 +83,32 @@ def test_trainings_that_take_turns_are_those_alone(method: str) -> None:
         for there, here in zip(sorted(outcomes, key=lambda outcome: outcome.setting.seed), alone, strict=True):
             assert (there.setting, there.history, there.test) == (here.setting, here.history, here.test)
             assert all(torch.equal(value, here.state[name]) for name, value in there.state.items())
+
+
+@pytest.mark.parametrize("method", ["arma", "chebyshev"])
+def test_hubs_and_large_graphs_are_recorded(method: str) -> None:
+    stars = torch.arange(24) % 3 * 600 + 280  # leaves: more than a row or a sum has that is not cut
+    ptr = torch.nn.functional.pad((stars + 1).cumsum(0), (1, 0))
+    hub = torch.repeat_interleave(ptr[:-1], stars)
+    leaf = torch.cat([torch.arange(first + 1, last) for first, last in pairwise(ptr.tolist())])
+    edges = torch.stack([torch.cat([hub, leaf]), torch.cat([leaf, hub])])
+    data = GraphsDataset("stars", edges, ptr, torch.arange(24) % 2, 2, "0" * 64)
+    fold = Fold(torch.arange(16), torch.arange(16, 20), torch.arange(20, 24))
+
+    def outcomes(device: str) -> list[Outcome]:
+        def build() -> GraphNet:
+            return GraphNet(method, 2, 2, hidden=8, options=OPTIONS[method])
+
+        task = GraphTask(data, build(), fold, batch_size=4, device=device, dtype=torch.float64)
+        options: dict[str, Any] = {"epochs": 4, "patience": 4, "stop_on": "loss"}
+        trials = Trials(build, task, SETTINGS, **options, device=device, dtype=torch.float64)
+        return sorted(trials.run(), key=lambda outcome: outcome.setting.seed)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)  # that training is not recorded
+        found = outcomes("cuda")
+    for there, here in zip(found, outcomes("cpu"), strict=True):
+        assert there.history["train_loss"] == pytest.approx(here.history["train_loss"], abs=1e-7)
 
 
 def test_step_and_validation_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:

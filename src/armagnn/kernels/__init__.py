@@ -23,7 +23,7 @@
 
 from armagnn.kernels import rules  # noqa: F401  the operators have no gradients before
 from armagnn.kernels.attention import added_attention, neighbour_attention
-from armagnn.kernels.backends import backend, keep_rows_whole
+from armagnn.kernels.backends import backend, cut_rows, keep_rows_whole
 from armagnn.kernels.blocks import DenseBlocks, block_product
 from armagnn.kernels.layer import arma_layer, usable
 from armagnn.kernels.layer_run import Settings
@@ -52,6 +52,7 @@ __all__ = [
     "arma_signals",
     "backend",
     "block_product",
+    "cut_rows",
     "dropout",
     "dropout_trials",
     "gcs",

@@ -42,3 +42,13 @@ def keep_rows_whole(rowptr: Tensor) -> None:
     tell = getattr(backend(rowptr.device), "keep_rows_whole", None)
     if tell is not None:
         tell(rowptr)
+
+
+def cut_rows(rowptr: Tensor, nonzeros: int) -> None:
+    """Say that a matrix of so many nonzeros may have long rows: kernels then cut them without waiting for the device.
+
+    For matrices that serve one batch; of one that lasts, the kernels look for long rows once.
+    """
+    tell = getattr(backend(rowptr.device), "cut_rows", None)
+    if tell is not None and not torch.compiler.is_compiling():  # what is traced has no rows yet
+        tell(rowptr, nonzeros)

@@ -10,7 +10,7 @@ cut into segments that a first launch adds up side by side; the row's own progra
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import triton
@@ -30,6 +30,7 @@ from armagnn.kernels import (
 )
 from armagnn.kernels.backends import LONG
 from armagnn.kernels.gpu_rules import ACTIVATIONS, activated, keep, keep_fours, limit_of
+from armagnn.kernels.hubs import Segments, cut_long_rows
 from armagnn.kernels.random import DROPOUT, threshold
 
 sort_coo, transpose = reference.sort_coo, reference.transpose  # integer sorts: torch's are as good as any
@@ -197,41 +198,30 @@ def _trial_dropout_kernel(
     tl.store(out + place, kept.to(out.dtype.element_ty), mask=inside)
 
 
-class _Hubs(NamedTuple):
-    """Where the segments of a matrix's long rows start and end, and the first segment of each row."""
-
-    starts: Tensor
-    ends: Tensor
-    first: Tensor
-
-
 _plans: Any = WeakTensorKeyDictionary()
 
 
-def _hubs(rowptr: Tensor) -> _Hubs | None:
+def _hubs(rowptr: Tensor, nonzeros: int) -> Segments | None:
     """Return the segments of the long rows, or None where there are none; found once for a matrix."""
-    if rowptr not in _plans:
-        degree = rowptr[1:] - rowptr[:-1]
-        rows = (degree > HUB).nonzero().squeeze(1)
-        if rows.numel() == 0:
-            _plans[rowptr] = None
-        else:
-            pieces = (degree[rows].long() + HUB - 1) // HUB
-            owner = torch.repeat_interleave(torch.arange(rows.numel(), device=rows.device), pieces)
-            offset = pieces.cumsum(0) - pieces
-            rank = torch.arange(owner.numel(), device=rows.device) - offset[owner]
-            starts = rowptr[rows][owner].long() + rank * HUB
-            ends = torch.minimum(starts + HUB, rowptr[rows + 1][owner].long())
-            first = torch.zeros_like(degree, dtype=torch.int64)
-            first[rows] = offset
-            _plans[rowptr] = _Hubs(starts, ends, first)
-    plan: _Hubs | None = _plans[rowptr]
+    if rowptr in _plans:
+        plan: Segments | None = _plans[rowptr]
+        return plan
+    if (
+        rowptr.is_cuda and torch.cuda.is_current_stream_capturing()
+    ):  # what is made now lasts no longer than what is recorded
+        return cut_long_rows(rowptr, nonzeros)
+    _plans[rowptr] = plan = cut_long_rows(rowptr)
     return plan
 
 
 def keep_rows_whole(rowptr: Tensor) -> None:
     """Cut no row of a matrix."""
     _plans[rowptr] = None
+
+
+def cut_rows(rowptr: Tensor, nonzeros: int) -> None:
+    """Cut the long rows of a matrix that has so many nonzeros, and wait for no device."""
+    _plans[rowptr] = cut_long_rows(rowptr, nonzeros)
 
 
 def _tile(width: int) -> tuple[int, int, int]:
@@ -272,7 +262,7 @@ def gcs(
     dtype, acc = _accumulator(x.dtype)
     block_e, block_c, warps = _tile(group)
     columns = width // group * triton.cdiv(group, block_c)
-    hubs = _hubs(rowptr)
+    hubs = _hubs(rowptr, col.shape[0])
     partial = out
     if hubs is not None:
         partial = torch.empty(hubs.starts.shape[0], width, dtype=dtype, device=x.device)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from armagnn.kernels.backends import LONG, backend, keep_rows_whole
+from armagnn.kernels.backends import LONG, backend, cut_rows, keep_rows_whole
 from armagnn.kernels.lazy import compiled_or_plain
 
 Array = npt.NDArray[Any]
@@ -111,10 +111,12 @@ class Slicer:
         return self._marked((at_once and at_once(*given)) or _take_padded(*given))
 
     def _marked(self, taken: Taken) -> Taken:
-        if self._short:  # looking for long rows in every batch would wait for the device
-            keep_rows_whole(taken.blocks.rowptr)
-            if taken.blocks.transposed is not None:
-                keep_rows_whole(taken.blocks.transposed[0])
+        pointers = [taken.blocks.rowptr] + ([] if taken.blocks.transposed is None else [taken.blocks.transposed[0]])
+        for pointer in pointers:  # looking for long rows in every batch would wait for the device
+            if self._short:
+                keep_rows_whole(pointer)
+            else:
+                cut_rows(pointer, taken.blocks.col.shape[0])
         return taken
 
 

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from armagnn.errors import DeviceError, DTypeError, GraphError, ShapeError
-from armagnn.kernels import keep_rows_whole
+from armagnn.kernels import cut_rows, keep_rows_whole
 from armagnn.nn.checks import check_size
 from armagnn.operators import CSR, checks
 from armagnn.operators.batches import GraphBatch
 
-WHOLE: Final = 1 << 14
-"""Graphs of so many nodes at most are summed node after node; looking for larger ones waits for a GPU."""
+WHOLE: Final = 1 << 10
+"""Graphs of so many nodes at most are summed node after node on a GPU; larger ones in pieces, side by side."""
 
 
 class SumPool(nn.Module):
@@ -46,19 +46,21 @@ class SumPool(nn.Module):
         if x.dim() < 2:
             raise ShapeError(f"x must have shape (..., n, F), one row per node, got {tuple(x.shape)}.")
         ptr, graph = _checked(batch, x)
-        longest = batch.longest if isinstance(batch, GraphBatch) else WHOLE + 1
-        return self._matrix(ptr, graph, x, longest) @ x
+        matrix = self._matrix(ptr, graph, x)
+        if isinstance(batch, GraphBatch) and batch.longest <= WHOLE:
+            keep_rows_whole(matrix.rowptr)
+        else:
+            cut_rows(matrix.rowptr, matrix.nnz)
+        return matrix @ x
 
-    def _matrix(self, ptr: Tensor, graph: Tensor, x: Tensor, longest: int) -> CSR:
+    def _matrix(self, ptr: Tensor, graph: Tensor, x: Tensor) -> CSR:
         nodes = graph.shape[0]
         index = torch.int32 if nodes < 2**31 - 1 else torch.int64
         count = torch.arange(nodes + 1, dtype=index, device=x.device)
         value = self._weights(ptr, graph, x.dtype)
         # of the transpose, too, everything is known: node i has one entry, the i-th, in the column of its graph
         transposed, rowptr = (count, graph.to(index), count[:-1]), ptr.to(index)
-        if longest <= WHOLE:
-            keep_rows_whole(rowptr)
-            keep_rows_whole(count)
+        keep_rows_whole(count)
         return CSR(rowptr, count[:-1], value, (ptr.shape[0] - 1, nodes), transposed=transposed)
 
     def _weights(self, ptr: Tensor, graph: Tensor, dtype: torch.dtype) -> Tensor:

@@ -216,6 +216,19 @@ def test_batches_of_graphs_have_frequencies_of_their_own(sizes: tuple[int, int],
             assert_near(one, truth, 1e-9)
 
 
+@pytest.mark.parametrize("sizes", [(3, 5), (5, 3)])
+def test_autocast_narrows_a_batch_as_without_its_frequencies(sizes: tuple[int, int]) -> None:
+    graph = without_loops(random_graph(6, 12, seed=1)).both_ways()
+    batches = GraphBatches(GraphOperator.from_edge_index(graph.edge_index, 6, kind="laplacian"), torch.tensor([0, 6]))
+    plain = batches.take([0]).op
+    batches.find_spectra()
+    conv, x = CayleyConv(*sizes), numbers(6, sizes[0]).float()
+    with torch.autocast("cpu", torch.bfloat16):
+        found, truth = conv(x, batches.take([0]).op), conv(x, plain)
+    assert found.dtype == truth.dtype
+    assert_near(found.float(), truth.float(), 0.05)
+
+
 def test_a_compiled_layer_does_without() -> None:
     graph = without_loops(random_graph(6, 12, seed=1)).both_ways()
     batches = GraphBatches(GraphOperator.from_edge_index(graph.edge_index, 6, kind="laplacian"), torch.tensor([0, 6]))

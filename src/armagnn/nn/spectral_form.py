@@ -136,4 +136,5 @@ def spectral_blocks(blocks: BlockSpectrum, x: Tensor, weight: Tensor, table: Ten
     else:
         products = times(transformed, weight.flatten(1)).view(nodes, batch, count, fout)
         filtered = (table * products).sum(2)
-    return kernels.block_product(blocks.vectors, filtered.flatten(1).to(store)).view(nodes, batch, fout)
+    out = kernels.block_product(blocks.vectors, filtered.flatten(1).to(store)).view(nodes, batch, fout)
+    return out.to(filtered.dtype)

@@ -113,7 +113,7 @@ def test_targets(folder: Path) -> None:
         ("A", "1, 2\n2, 1.0\n", r"DS_A.txt, line 2: '1.0' is not an integer"),
         ("A", "1, 2\n2, \n", r"DS_A.txt, line 2: '' is not an integer"),
         ("A", "1, 2\n1, 3\n", r"DS_A.txt, line 2: joins nodes of different graphs"),
-        ("A", "1, 2\n2, 99999999999999999999\n", r"DS_A.txt, line 2: '9+' is not an integer"),
+        ("A", "1, 2\n2, 99999999999999999999\n", r"DS_A.txt, line 2: '9+' is not an integer of 64 bits"),
         ("A", "1, 2\n2, ²\n", r"DS_A.txt, line 2: has a character"),
         ("A", "1, 2\n2, 1\n", r"DS_edge_labels.txt, line 3: the file has 4 lines for the 2 of .*DS_A.txt"),
         ("A", None, r"has no file that ends in _A.txt"),
@@ -132,6 +132,11 @@ def test_targets(folder: Path) -> None:
         ("graph_labels", "1\n2\n1\n2\n", r"graph_indicator.txt, line 6: .* graph 4 has no node"),
         ("graph_labels", "1\n1\n1\n", r"graph_labels.txt: all graphs are of class 1"),
         ("graph_labels", "1\n1.5\n1\n", r"graph_labels.txt, line 2: '1.5' is not an integer"),
+        ("node_labels", "1234567890123456789\n1\nx\n1\n1\n1\n", r"node_labels.txt, line 3: 'x' is not an integer"),
+        ("node_labels", "1\n\n1\n1\n1\n1\n1\n", r"node_labels.txt, line 2: has 0 numbers; it must have 1"),
+        ("node_labels", f"1\n{'9' * 5000}\n", r"node_labels.txt, line 2: '9{40}' is not an integer of 64 bits"),
+        ("node_labels", "", r"node_labels.txt: the file has 0 lines for the 6"),
+        ("node_attributes", "", r"node_attributes.txt: the file has 0 lines for the 6"),
         ("node_labels", "1\n1\n", r"node_labels.txt, line 2: the file has 2 lines for the 6"),
         ("node_labels", "1\n1\n1\n1\n1\n1\n1\n", r"node_labels.txt, line 7: the file has 7 lines for the 6"),
         ("node_labels", "1, 2\n" * 6, r"node_labels.txt, line 1: has 2 numbers; it must have 1"),
@@ -154,6 +159,19 @@ def test_what_is_wrong_is_named_with_file_and_line(part: str, text: str | None, 
         read_tu_folder(folder, target="attributes" if part == "graph_attributes" else "auto")
     assert str(folder) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("part", ["graph_labels", "node_labels"])
+def test_what_is_there_and_no_file_is_not_passed_over(part: str, folder: Path) -> None:
+    file = folder / f"DS_{part}.txt"
+    file.unlink()
+    file.symlink_to(folder / "nothing")
+    with pytest.raises(DataError, match=rf"DS_{part}.txt: cannot be read"):
+        read_tu_folder(folder)
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(DataError, match=rf"DS_{part}.txt: cannot be read"):
+        read_tu_folder(folder)
 
 
 @pytest.mark.parametrize("part", ["A", "graph_indicator"])

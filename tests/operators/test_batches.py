@@ -360,6 +360,15 @@ def test_a_padded_batch_is_the_batch_and_nodes_without_edges(
     assert_near(gradient, dense.T @ x)
 
 
+@pytest.mark.parametrize("nonzeros", [0, 7])
+def test_graphs_without_edges_are_padded_too(nonzeros: int) -> None:
+    none = GraphOperator.from_edge_index(torch.empty(2, 0, dtype=torch.int64), 5)
+    batch = GraphBatches(none, torch.tensor([0, 2, 5])).take_padded(torch.tensor([1, 0]), 8, nonzeros)
+    assert batch.op.nnz == nonzeros
+    assert not batch.op.to_dense().any()
+    assert batch.nodes[:5].tolist() == [2, 3, 4, 0, 1]
+
+
 def test_padding_changes_no_layer_and_no_pool() -> None:
     graphs = joined(few())
     exact, padded = graphs.take([0, 3]), graphs.take_padded(torch.tensor([0, 3, 4]), 9, 30)

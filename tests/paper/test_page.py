@@ -165,6 +165,15 @@ def test_what_falls_short_is_named() -> None:
     assert _short("enzymes", cells) == ""
 
 
+def test_the_page_has_the_sections_whose_tables_are_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no table of results"):
+        results_page(tmp_path)
+    (tmp_path / "graph-regression.csv").write_text(f"{HEAD}qm9/mu,arma,paper,0,0,mse,0.4,0,9,1.0,cpu,abc\n")
+    page = results_page(tmp_path)
+    assert "## Table 4" in page
+    assert "## Table 1" not in page
+
+
 def test_a_property_falls_short_upwards() -> None:
     low, high = (Summary((value,) * 3, frozenset(), ("0",) * 3) for value in (0.1, 0.9))
     cells = {("qm9/mu", "arma", "paper"): high, ("qm9/mu", "gcn", "paper"): low, ("qm9/mu", "mlp", "paper"): high}

@@ -40,6 +40,8 @@ def test_the_defaults_are_the_papers_for_cora() -> None:
         ({"seed": 2**63}, ParameterError),
         ({"epochs": 1.5}, ParameterError),
         ({"hidden": True}, ParameterError),
+        ({"hidden": 0}, ParameterError),
+        ({"stacks": 0}, ParameterError),
         ({"dataset": 3}, ParameterError),
         ({"stop_on": "los"}, UnknownNameError),
     ],

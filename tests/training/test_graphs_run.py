@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from armagnn.errors import DataError, ParameterError, RunError, UnknownNameError
 from armagnn.paper.published import METHODS
 from armagnn.training import GraphsConfig, Run, TrainConfig, Watcher, predict, predict_graphs, train
 from armagnn.training import run as run_module
+from armagnn.training.curve import draw_curves
 from armagnn.training.graphs import fold_of, is_folder, read_graphs
 from armagnn.training.manifest import Manifest, to_bytes
 from own_graphs import folder_of, quick, rings_and_paths, unlabelled, with_numbers
@@ -205,6 +207,42 @@ def test_new_graphs_of_another_kind(finished: dict[str, Path], tmp_path: Path) -
         predict_graphs(run, tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_said_of_graphs_that_overflow(finished: dict[str, Path], tmp_path: Path, kind: str) -> None:
+    rings = rings_and_paths(4)
+    assert rings.node_attr is not None
+    far = rings.node_attr.clone()
+    far[int(rings.ptr[2])] = torch.tensor([3e38, -3e38])
+    for name, attributes in (("fine", rings.node_attr), ("far", far)):
+        new = unlabelled(replace(rings, node_attr=attributes), tmp_path / name)
+        if name == "fine":
+            assert predict_graphs(Run.open(finished[kind]), new).values.isfinite().all()
+            continue
+        with pytest.raises(DataError, match=r"far: graph 3 \(counted from 1\): .* far from those"):
+            predict_graphs(Run.open(finished[kind]), new)
+
+
+@pytest.mark.parametrize("name", ["x$^$y", "日本 语", "a\udcff"], ids=ascii)
+def test_any_folder_has_a_picture(data: dict[str, Path], tmp_path: Path, name: str) -> None:
+    try:
+        folder = Path(shutil.copytree(data["classes"], tmp_path / name))
+    except OSError as error:
+        pytest.skip(f"no such names here ({error})")
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as monkeypatch:
+        warnings.simplefilter("error", UserWarning)
+        monkeypatch.setattr(run_module, "draw_curves", draw_curves)
+        run = train(quick(folder, conv="mlp", epochs=1), tmp_path / "run")
+    assert (run.path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_labels_may_be_any_numbers_of_64_bits(tmp_path: Path) -> None:
+    rings = rings_and_paths()
+    least = -(2**63)
+    data = replace(rings, y=torch.where(rings.y == 5, 2**63 - 1, least))
+    run = train(quick(folder_of(data, tmp_path / "data"), conv="mlp", epochs=1), tmp_path / "run")
+    assert set(predict_graphs(run).labels()) <= {least, 2**63 - 1}
+
+
 def test_numbers_of_graphs_are_those_of_the_data(finished: dict[str, Path], tmp_path: Path) -> None:
     run = Run.open(finished["classes"])
     lines = predict_graphs(run, unlabelled(rings_and_paths(3), tmp_path / "new")).to_csv().splitlines()
@@ -225,7 +263,7 @@ def test_what_is_meant_as_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for name in ("mutag", "mine", "odd.npz"):
         (tmp_path / name).mkdir()
     assert [is_folder(name) for name in ("mutag", "mine", "odd.npz", "mutag/", "./mine", "no", "no/")] == [
-        False, True, False, True, True, False, True,
+        False, True, True, True, True, False, True,
     ]  # fmt: skip
     assert len(read_graphs("mutag")) == 188
     with pytest.raises(DataError, match=r"no file that ends in _A\.txt"):
@@ -249,7 +287,9 @@ class NoWork(Watcher):
         ("classes", {"data": "mutga"}, "Did you mean 'mutag'"),
         ("classes", {"conv": "gnc"}, "Unknown layer 'gnc'"),
         ("classes", {"depth": 0}, "depth"),
-        ("classes", {"stacks": 0}, "stacks"),
+        ("classes", {"stacks": 0}, "^stacks"),
+        ("classes", {"layers": 0}, "^layers"),
+        ("classes", {"conv": "gat", "hidden": 4}, "hidden is 4; gat needs a multiple of 8"),
         ("classes", {"hidden_dropout": 1.0}, "hidden_dropout"),
         ("classes", {"act": "rleu"}, "Did you mean 'relu'"),
         ("classes", {"device": "cuda:99"}, "Use 'cpu'"),

@@ -147,7 +147,8 @@ def carry_out(
         _interrupted(folder, notes)
     console = Console()
     print_report(console, run)
-    console.print(f"Run folder: {folder}", highlight=False, markup=False, soft_wrap=True)
+    shown = str(folder).encode(errors="replace").decode()  # a path need not be text
+    console.print(f"Run folder: {shown}", highlight=False, markup=False, soft_wrap=True)
 
 
 def defaults(dataset: str, conv: str) -> dict[str, Any]:

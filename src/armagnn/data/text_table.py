@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from armagnn.errors import DataError
 
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_DIGITS: Final = 40
+"""Of an integer that is read at all; Python refuses very many."""
 
 
 def read_table(
@@ -60,7 +62,7 @@ def _finite(values: NDArray[Any]) -> bool:
 
 def _row(line: str, where: str, dtype: type, width: int) -> list[int | float]:
     cells = [cell.strip() for cell in line.split(",")]
-    if len(cells) != width:
+    if len(cells) != width or not line.strip():
         raise DataError(f"{where}: has {len(cells) if line.strip() else 0} numbers; it must have {width}.")
     return [_number(cell, where, dtype) for cell in cells]
 
@@ -69,6 +71,8 @@ def _number(cell: str, where: str, dtype: type) -> int | float:
     if dtype is np.int64:
         if not _INTEGER.fullmatch(cell):
             raise DataError(f"{where}: {cell!r} is not an integer.")
+        if len(cell) > _DIGITS or not -(2**63) <= int(cell) < 2**63:
+            raise DataError(f"{where}: {cell[:_DIGITS]!r} is not an integer of 64 bits.")
         return int(cell)
     try:
         number = float("no" if "_" in cell else cell)  # Python takes 1_000 for a number, nobody else does

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -112,7 +113,9 @@ class _Folder:
             raise DataError(f"{path}: {what}; a dataset in TU's format has one, DS_A.txt, with a line for each edge.")
         prefix = found[0].removesuffix("A.txt")
         files = {part: path / f"{prefix}{part}.txt" for part in PARTS}
-        return cls(path, prefix, {part: read_file(file) for part, file in files.items() if file.is_file()}, to_learn)
+        # what is there and no file (a link to nothing) is an error, not a part that is not there
+        contents = {part: read_file(file) for part, file in files.items() if os.path.lexists(file)}
+        return cls(path, prefix, contents, to_learn)
 
     def __contains__(self, part: str) -> bool:
         return part in self.contents
@@ -218,7 +221,5 @@ def _attributes(folder: _Folder, num_nodes: int) -> NDArray[np.float32] | None:
 
 def _same_length(folder: _Folder, part: str, lines: int, count: int, of: str) -> None:
     if lines != count:
-        where = min(lines, count) + (lines > count)
-        raise DataError(
-            f"{folder.file(part)}, line {where}: the file has {lines} lines for the {count} of {folder.file(of)}."
-        )
+        where = f", line {min(lines, count) + (lines > count)}" if lines else ""
+        raise DataError(f"{folder.file(part)}{where}: the file has {lines} lines for the {count} of {folder.file(of)}.")

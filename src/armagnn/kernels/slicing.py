@@ -225,13 +225,16 @@ def _take_padded(
         inside = torch.where(block == last, first_zero, rowptr.index_select(0, origin) + moved[1])
         return torch.cat([inside, starts[1, -1:]]).to(index)
 
+    def taken(stored: Tensor) -> Tensor:
+        return stored.index_select(0, entries) if stored.shape[0] else stored.new_zeros(nonzeros)
+
     def columns(col: Tensor) -> Tensor:
-        return torch.where(owner == last, own_row, col.index_select(0, entries) + moved_entries[0]).to(index)
+        return torch.where(owner == last, own_row, taken(col) + moved_entries[0]).to(index)
 
     transposed = None
     if blocks.transposed is not None:
         t_rowptr, t_col, perm = blocks.transposed
-        across = torch.where(owner == last, entry, perm.index_select(0, entries) + moved_entries[1]).to(index)
+        across = torch.where(owner == last, entry, taken(perm) + moved_entries[1]).to(index)
         transposed = (pointer(t_rowptr), columns(t_col), across)
-    value = torch.where(owner == last, 0.0, blocks.value.index_select(0, entries))
+    value = torch.where(owner == last, 0.0, taken(blocks.value))
     return Taken(Blocks(starts, pointer(blocks.rowptr), columns(blocks.col), value, transposed), origin, block)

@@ -16,6 +16,9 @@ from armagnn.nn.conv import times
 from armagnn.nn.peer import Peer, transposed
 from armagnn.operators import GraphOperator
 
+HEADS: Final = 8
+"""Heads, unless one asks for others: the paper's."""
+
 FEWEST: Final = 8
 """Neighbours of a node, on average, from which on averaged heads attend x: with fewer, the products cost more than what
 is collected."""
@@ -45,7 +48,7 @@ class GATConv(Peer):
         self,
         in_channels: int,
         out_channels: int,
-        heads: int = 8,
+        heads: int = HEADS,
         concat: bool = False,
         act: str | Callable[[Tensor], Tensor] | None = "relu",
         dropout: float = 0.0,

@@ -23,7 +23,9 @@ MARKS: Final = ("<!-- table 1 -->", "<!-- end of table 1 -->")
 def node_classification(path: Path) -> str:
     """The section of Table 1."""
     accuracy, f1 = read_cells(path, "accuracy"), read_cells(path, "micro_f1")
-    parts = [_accuracy_section(dataset, accuracy) for dataset in DATASETS]
+    scores = path.parent / "search" / path.name
+    parts = [NODES, finals_held(scores) if scores.is_file() else ""]
+    parts += [_accuracy_section(dataset, accuracy) for dataset in DATASETS]
     parts += [_f1_section(f1)] if f1 else []
     return "\n\n".join(part for part in parts if part)
 
@@ -122,31 +124,39 @@ def times_section(path: Path) -> list[str]:
 
 
 def results_page(folder: Path) -> str:
-    """The whole page, from the CSV files of a folder."""
-    section = node_classification(folder / "node-classification.csv")
-    finals = finals_held(folder / "search" / "node-classification.csv")
-    others = [
+    """The whole page, from the CSV files of a folder; it has the sections whose tables are there."""
+    nodes = folder / "node-classification.csv"
+    sections = [
+        *([node_classification(nodes)] if nodes.is_file() else []),
         *times_section(folder / "training-time.csv"),
         *signal_section(folder),
         *graph_sections(folder),
         *convergence_section(folder),
         *reservoir_section(folder),
     ]
-    return "\n\n".join([f"{INTRODUCTION}\n{finals}", section, *others]) + "\n"
+    if not sections:
+        raise DataError(f"{folder}: has no table of results. Make them with: armagnn results export.")
+    return "\n\n".join([INTRODUCTION, *sections]) + "\n"
 
 
 INTRODUCTION: Final = """# Results
 
 This page is made by `armagnn results page` from the rows of `results/*.csv`, one per trial and metric. No number in its
 tables is typed by hand; an empty cell has not been run. "Paper" is the published number. "Text read literally" is the
-paper's architecture, hyperparameters and stopping rule (validation accuracy, patience 50). "Tuned" changes what the
-text leaves open (drop rates, L2, activation, K of the last layer), chosen by a random search on validation data alone:
-48 settings, the same for every method, 3 seeds each; then the 8 best from 20 fresh seeds each; no seed is one of the
-reported runs; stopping on validation loss (patience 100; 300 on PPI). On PPI 8 settings are tried (7, where two differ
-in nothing that the method has), one training of 1,000 epochs each, and there are no finals. Every setting that was
-tried and its validation scores are in `results/search/node-classification.csv`, the choices in
-`src/armagnn/paper/chosen/`. ARMA's lead over a method is the difference of the means, with the p-value of Welch's
-t-test.
+paper's architecture, hyperparameters and stopping rule. "Tuned" changes what the text leaves open, chosen on validation
+data alone; the choices are in `src/armagnn/paper/chosen/`. How, when a training stops, and how ARMA's lead over a
+method is tested, stands with each table. A cell that is made again agrees with its rows up to rounding, not to the bit:
+float32 sums depend on the version, the processor, its threads and how many trials train as one batch, and hundreds of
+epochs enlarge the difference, so that single trials may end elsewhere."""
+
+NODES: Final = """## Table 1: node classification
+
+Read literally, training stops on validation accuracy, patience 50. "Tuned" changes drop rates, L2, activation and K of
+the last layer, chosen by a random search: 48 settings, the same for every method, 3 seeds each; then the 8 best from
+20 fresh seeds each; no seed is one of the reported runs; stopping on validation loss (patience 100; 300 on PPI). On
+PPI 8 settings are tried (7, where two differ in nothing that the method has), one training of 1,000 epochs each, and
+there are no finals. Every setting that was tried and its validation scores are in `results/search/node-
+classification.csv`. ARMA's lead over a method is the difference of the means, with the p-value of Welch's t-test.
 
 Tuned, ARMA falls short of the paper on Cora. There the choice of the first stage was reported first (81.5 ± 0.7 over
 100 runs, H200); the finals then chose what its row shows. On PPI a first search (rates in [0, 0.3], never 0; 12
@@ -164,7 +174,4 @@ run, literal or tuned, all nodes get the labels that most nodes have (which scor
 GraphSAGE's published 70.0 is about what no label at all scores (70.1 here); ours learns. Tuned, it, CayleyNet and GAT
 are far above what was published for them on PPI: each chose ELU and dropped (next to) nothing, where the text drops a
 quarter of all units, and trains on until the validation loss has not fallen for 300 epochs. So tuned, GAT does as well
-as ARMA. "Wide" is ARMA with 512 units, beyond the paper.
-
-## Table 1: node classification
-"""
+as ARMA. "Wide" is ARMA with 512 units, beyond the paper."""

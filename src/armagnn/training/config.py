@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import torch
 
 from armagnn.errors import DeviceError, ParameterError, RunError
+from armagnn.nn.gat import HEADS
 from armagnn.training.stopping import check_stopping
 
 
@@ -37,6 +38,7 @@ class RunConfig:
         kind: what the run learns from: "nodes" of one graph, or "graphs".
         command: what to type to train it.
         conv: the layers: "arma", "gcn", "chebyshev", "cayley", "gat", "sage", "gin" or "mlp".
+        hidden: units of a convolution.
         l2: c of the penalty c ||W||^2 (as Keras has it: its gradient is 2 c W) on every kernel, not on biases.
         lr: learning rate of Adam.
         epochs: most epochs of a trial.
@@ -51,6 +53,7 @@ class RunConfig:
     kind: ClassVar[str]
     command: ClassVar[str]
     conv: str
+    hidden: int
     l2: float
     lr: float
     epochs: int
@@ -63,10 +66,12 @@ class RunConfig:
     def __post_init__(self) -> None:
         for field in fields(self):
             self._check_type(field.name, type(field.default))
-        # What concerns the network (conv, hidden, stacks, layers, dropouts, act, init) is checked by the network.
-        for name in ("epochs", "seeds"):
-            if getattr(self, name) < 1:
+        # What else concerns the network (conv, dropouts, act, init) is checked by the network.
+        for name in ("epochs", "seeds", "hidden", "depth", "stacks", "layers"):
+            if getattr(self, name, 1) < 1:
                 raise ParameterError(f"{name} is {getattr(self, name)}; it must be at least 1.")
+        if self.conv == "gat" and self.hidden % HEADS:
+            raise ParameterError(f"hidden is {self.hidden}; gat needs a multiple of {HEADS}, the number of its heads.")
         if not (math.isfinite(self.lr) and self.lr > 0):
             raise ParameterError(f"lr is {self.lr}; it must be a positive number.")
         if not (math.isfinite(self.l2) and self.l2 >= 0):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Sequence
 
 from armagnn.training.trial import Trial
@@ -28,7 +29,10 @@ def draw_curves(trials: Sequence[Trial], title: str) -> bytes:
     left.legend(left.lines[:3], ["training (with dropout)", "validation", "restored"])
     for right in others:
         right.set(xlabel="epoch", ylabel="validation accuracy (%)")
-    figure.suptitle(title)
+    # a name of data is a name, whatever is in it: no formula, and not all of it may be text or have a glyph
+    figure.suptitle(title.encode(errors="replace").decode(), parse_math=False)
     picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=110)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")
+        figure.savefig(picture, format="png", dpi=110)
     return picture.getvalue()

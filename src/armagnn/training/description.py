@@ -179,5 +179,5 @@ _LISTS: Final = _KINDS.keys() - {"attributes", "largest"}
 def _fine(item: object) -> bool:
     """Is it text, or a number that a tensor can hold?"""
     if isinstance(item, int):
-        return abs(item) < 2**63
+        return -(2**63) <= item < 2**63
     return not isinstance(item, float) or math.isfinite(item)

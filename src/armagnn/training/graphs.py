@@ -26,7 +26,7 @@ def is_folder(data: str) -> bool:
         >>> is_folder("my/graphs"), is_folder("my/graphs.npz"), is_folder("mutag")
         (True, False, False)
     """
-    if data.endswith(".npz"):
+    if data.endswith(".npz") and not os.path.isdir(data):
         return False
     return Path(data).name != data or (os.path.isdir(data) and data not in all_entries())
 

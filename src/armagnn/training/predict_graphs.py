@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from armagnn.data import GraphsDataset
-from armagnn.errors import RunError
+from armagnn.errors import DataError, RunError
 from armagnn.operators.batches import GraphBatches
 from armagnn.tasks import GraphNet
 from armagnn.tasks.graph import CHUNK
@@ -86,9 +86,21 @@ def predict_graphs(run: Run, data: str | os.PathLike[str] | None = None) -> Grap
                 split[graph] = name
     else:
         graphs = read_graphs(source, "none")
-    outputs = _outputs(net, graphs, description.features(graphs))
+    x = description.features(graphs)
+    _refuse(graphs, graphs.graph[~x.isfinite().all(1)], "its features overflow when they are scaled")
+    outputs = _outputs(net, graphs, x)
     values = description.own_units(outputs) if description.regression else torch.softmax(outputs, dim=-1)
+    _refuse(graphs, (~values.isfinite().all(1)).nonzero().flatten(), "what the network says of it overflows")
     return GraphsPrediction(description, values, int(is_folder(source)), split)
+
+
+def _refuse(graphs: GraphsDataset, wrong: Tensor, why: str) -> None:
+    """Name the first of the graphs of which nothing can be said, if there is one."""
+    if wrong.numel():
+        raise DataError(
+            f"{graphs.name}: graph {int(wrong[0]) + 1} (counted from 1): {why}; its numbers are far from those of the "
+            "graphs that the run was trained on."
+        )
 
 
 def _outputs(net: GraphNet, graphs: GraphsDataset, x: Tensor) -> Tensor:

@@ -81,6 +81,11 @@ def test_the_reservoir_stands_beside_the_trained_layer(tmp_path: Path) -> None:
     (section,) = reservoir_section(folder)
     assert "| Cora | 79.0 ± 0.0 (2) | 3.0 | 81.0 ± 1.4 (2) | 7.0 |" in section
     assert "| MUTAG | 90.0 (1) | 0.2 |  |  |" in section
+    trained = "mutag,arma,paper,{},0,accuracy,{},0,9,{},{},abc\n"
+    rows = [trained.format(*row) for row in ((0, 80, 5.0, "cpu"), (1, 90, 0.5, "some GPU"))]
+    (folder / "graph-classification.csv").write_text(HEAD + "".join(rows))
+    (section,) = reservoir_section(folder)
+    assert "| MUTAG | 90.0 (1) | 0.2 | 85.0 ± 7.1 (2) | 5.0 |" in section
     assert section in results_page(folder)
 
 

@@ -15,6 +15,9 @@ TRAINED: Final = {
 }  # fmt: skip
 """Where the trained layer's rows are, and of which protocol."""
 
+PROCESSORS: Final = ("cpu", "x86_64", "aarch64", "arm64")
+"""What rows made on a processor call it."""
+
 
 def reservoir_section(folder: Path) -> list[str]:
     """The section, if its rows are there."""
@@ -29,7 +32,7 @@ def reservoir_section(folder: Path) -> list[str]:
     text = (
         "## Reservoir ARMA (Section 4.1)\n\nRandom stacks and a ridge regression on their states, beside the trained "
         "layer (Cora and Citeseer tuned, the others read literally): test accuracy in per cent, mean ± deviation "
-        "(runs), and the seconds of a run (of a training: where seeds train as one batch, its share). "
+        "(runs), and the seconds of a run on a CPU (of a training: where seeds train as one batch, its share). "
         "[reservoir.md](reservoir.md) describes it. Made on a CPU by `armagnn reproduce reservoir`."
     )
     return [f"{text}\n\n{markdown(['', 'reservoir', 'seconds', 'trained layer', 'seconds'], rows)}"]
@@ -45,10 +48,12 @@ def _trained(folder: Path, dataset: str) -> tuple[str, str]:
 
 
 def _seconds(path: Path, *cell: str) -> str:
+    """Seconds of a run on a processor: what a GPU needs for some trials is no measure beside a reservoir's."""
     with path.open(newline="") as file:
         found = [
             float(row["seconds"])
             for row in csv.DictReader(file)
             if row["metric"] == "accuracy" and (row["dataset"], row["method"], row["protocol"]) == cell
-        ]
+            and row["device"].lower() in PROCESSORS
+        ]  # fmt: skip
     return f"{statistics.fmean(found):.1f}" if found else ""

@@ -156,6 +156,10 @@ def test_graph_tables(tmp_path: Path) -> None:
     assert "corrected resampled t-test" in page
     assert "| ARMA | paper | 85.0 ± 7.1 (2) | 86.0 ± 7.1 (2) | 87.0 ± 7.1 (2) | 88.0 ± 7.1 (2) |" in page
     assert "| GCN | 0.445 ± 0.007 | 0.444 (1) |" in page
+    head = "| paper / ours, text read literally (runs) |"
+    assert f"{head} Enzymes | Proteins | D&D | MUTAG | Bench-hard |" in page
+    assert f"{head} mu | alpha |" in page
+    assert "| GCN | 0.445 / 0.444 (1) | 0.141 / - |" in page
 
 
 def test_what_falls_short_is_named() -> None:

@@ -14,7 +14,7 @@ from armagnn.paper.page_reservoir import reservoir_section
 from armagnn.paper.page_signals import signal_section
 from armagnn.paper.published import ACCURACY, DATASETS, METHODS
 from armagnn.paper.search import BUDGETS
-from armagnn.paper.summaries import LABELS, Cell, Summary, comparison, devices_of, markdown, read_cells
+from armagnn.paper.summaries import LABELS, Cell, Summary, comparison, devices_of, markdown, overview, read_cells
 from armagnn.paper.training_time import from_csv
 
 MARKS: Final = ("<!-- table 1 -->", "<!-- end of table 1 -->")
@@ -50,28 +50,14 @@ def _f1_section(cells: Mapping[Cell, Summary]) -> str:
     return f"### PPI: micro-F1\n\nIn per cent.\n\n{markdown(['', 'text read literally', 'tuned', 'wide'], rows)}"
 
 
-def overview(folder: Path) -> str:
-    """Table 1 in short, for the README: the paper's number and ours (tuned; in brackets how many runs)."""
-    cells = read_cells(folder / "node-classification.csv", "accuracy")
-    rows = []
-    for method in METHODS:
-        row = [LABELS[method]]
-        for dataset in DATASETS:
-            published = ACCURACY.get(method, {}).get(dataset)
-            ours = cells.get((dataset, method, "tuned"))
-            row.append(f"{'-' if published is None else f'{published[0]:.1f}'} / {'-' if ours is None else ours}")
-        if any(" / -" not in entry for entry in row[1:]):
-            rows.append(row)
-    return markdown(["paper / ours, tuned (runs)", *(LABELS[dataset].split(" (")[0] for dataset in DATASETS)], rows)
-
-
 def with_overview(text: str, folder: Path) -> str:
-    """A text with the table between its two marks made anew."""
+    """A text with Table 1 in short, between its two marks, made anew."""
     if not all(mark in text for mark in MARKS):
         raise DataError(f"The text has no place for the table: put {MARKS[0]} and {MARKS[1]} where it belongs.")
     before, rest = text.split(MARKS[0], 1)
     after = rest.split(MARKS[1], 1)[1]
-    return f"{before}{MARKS[0]}\n{overview(folder)}\n{MARKS[1]}{after}"
+    table = overview(read_cells(folder / "node-classification.csv", "accuracy"), ACCURACY, DATASETS, METHODS, "tuned")
+    return f"{before}{MARKS[0]}\n{table}\n{MARKS[1]}{after}"
 
 
 def finals_held(path: Path) -> str:

@@ -19,7 +19,7 @@ from armagnn.paper.published_graphs import (
     REGRESSION,
     REGRESSORS,
 )
-from armagnn.paper.summaries import LABELS, Cell, Summary, comparison, devices_of, markdown, read_cells
+from armagnn.paper.summaries import LABELS, Cell, Summary, comparison, devices_of, markdown, overview, read_cells
 
 RULES: Final = {
     "accuracy": "best accuracy, ties by loss (reported)", "accuracy_loss": "best loss",
@@ -54,7 +54,8 @@ def _classification(path: Path) -> str:
         f'Under "tuned", every fold chooses among {SETTINGS} settings, the same for all methods and the first the '
         "paper's, on its own validation graphs (`armagnn reproduce graph-classification-search`; seeds that are none "
         "of the reported; all that was tried is in `results/search/graph-classification.csv`). On MUTAG these are 17 "
-        "graphs, of which one is six points: there the choice is mostly chance."
+        "graphs, of which one is six points: there the choice is mostly chance.",
+        overview(cells["accuracy"], GRAPH_ACCURACY, CLASSIFICATION[:5], CLASSIFIERS, "paper"),
     ]
     for dataset in CLASSIFICATION:
         table = comparison(dataset, cells["accuracy"], GRAPH_ACCURACY, CLASSIFIERS, paired=True)
@@ -100,7 +101,8 @@ def _regression(path: Path) -> str:
         "standardised property on test molecules: lower is better, and a negative lead is ARMA's. Training stops on "
         "the validation loss, patience 50. Three runs share a fold, so the deviation is mostly that of the seeds, and "
         "so is the p-value of the lead, that of Welch's t-test. Read literally, the average runs over the 9 slots of a "
-        "zero-padded batch, and three quarters of ARMA's skip connections are dropped."
+        "zero-padded batch, and three quarters of ARMA's skip connections are dropped.",
+        overview(cells, GRAPH_MSE, REGRESSION, REGRESSORS, "paper", digits=3),
     ]
     if (bounds := path.with_name(BOUNDS)).is_file():
         parts.append(_bounds(bounds, cells))

@@ -7,16 +7,13 @@ import statistics
 from pathlib import Path
 from typing import Final
 
-from armagnn.paper.summaries import LABELS, markdown, read_cells
+from armagnn.paper.summaries import LABELS, PROCESSORS, markdown, read_cells
 
 TRAINED: Final = {
     "cora": ("node-classification.csv", "tuned"), "citeseer": ("node-classification.csv", "tuned"),
     "bench-hard": ("graph-classification.csv", "paper"), "mutag": ("graph-classification.csv", "paper"),
 }  # fmt: skip
 """Where the trained layer's rows are, and of which protocol."""
-
-PROCESSORS: Final = ("cpu", "x86_64", "aarch64", "arm64")
-"""What rows made on a processor call it."""
 
 
 def reservoir_section(folder: Path) -> list[str]:
@@ -54,6 +51,6 @@ def _seconds(path: Path, *cell: str) -> str:
             float(row["seconds"])
             for row in csv.DictReader(file)
             if row["metric"] == "accuracy" and (row["dataset"], row["method"], row["protocol"]) == cell
-            and row["device"].lower() in PROCESSORS
+            and row["device"] in PROCESSORS
         ]  # fmt: skip
     return f"{statistics.fmean(found):.1f}" if found else ""

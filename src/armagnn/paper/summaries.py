@@ -26,6 +26,9 @@ LABELS: Final = {
 TITLES: Final = {"paper": "text read literally", "tuned": "tuned"}
 """What the protocols that every table has are called."""
 
+PROCESSORS: Final = ("cpu", "CPU", "x86_64", "aarch64", "arm64")
+"""What rows made on a processor call it."""
+
 Cell = tuple[str, str, str]  # dataset, method, protocol
 Published = Mapping[str, Mapping[str, tuple[float, float]]]  # by method and dataset
 
@@ -188,8 +191,31 @@ def comparison(
     return markdown(["", "paper", *ways, "tuned - paper"], rows)
 
 
+def overview(
+    cells: Mapping[Cell, Summary],
+    published: Published,
+    datasets: Sequence[str],
+    methods: Sequence[str],
+    way: str,
+    digits: int = 1,
+) -> str:
+    """A table in short: for each method that was run, the paper's number and ours (in brackets how many runs)."""
+    rows = []
+    for method in methods:
+        row = [LABELS[method]]
+        for dataset in datasets:
+            paper, ours = published.get(method, {}).get(dataset), cells.get((dataset, method, way))
+            row.append(
+                f"{'-' if paper is None else f'{paper[0]:.{digits}f}'} / {'-' if ours is None else ours.shown(digits)}"
+            )
+        if any((dataset, method, way) in cells for dataset in datasets):
+            rows.append(row)
+    names = [LABELS.get(dataset, dataset.removeprefix("qm9/")).split(" (")[0] for dataset in datasets]
+    return markdown([f"paper / ours, {TITLES[way]} (runs)", *names], rows)
+
+
 def devices_of(dataset: str, cells: Mapping[Cell, Summary]) -> str:
     """Where the rows of a dataset were made."""
     names = {name for cell, found in cells.items() if cell[0] == dataset for name in found.devices}
     # early rows have what some systems call their processors, which says no more
-    return ", ".join(sorted({"cpu" if name in ("x86_64", "aarch64") else name for name in names}))
+    return ", ".join(sorted({"cpu" if name in PROCESSORS else name for name in names}))

@@ -5,6 +5,10 @@ from __future__ import annotations
 import csv
 import importlib
 import io
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -255,7 +259,7 @@ def test_nodes_have_no_new_graphs(run: CliRunner, rings: Path, tmp_path: Path) -
         (["--data", "mutag", "--batch", "0"], "batch is 0"),
         (["--data", "mutag", "--stop-on", "los"], "Did you mean 'loss'?"),
         (["--data", "mutag", "--skip-dropout", "1"], "skip_dropout"),
-        (["--data", "mutag", "--conv", "gat", "--hidden", "12"], "divisible"),
+        (["--data", "mutag", "--conv", "gat", "--hidden", "12"], "multiple of 8"),
         (["--data", "mutag", "--device", "cuda:77"], "Use 'cpu'"),
         (["--data", "mutag", "--resume"], "not a run of armagnn"),
     ],
@@ -312,3 +316,17 @@ def test_the_bar_of_a_regression_has_no_accuracy() -> None:
         bar._progress.refresh()
         assert "validation: loss 1.250" in screen.getvalue()
         assert "nan" not in screen.getvalue()
+
+
+@pytest.mark.parametrize("name", ["x[b]$^$", "a\udcff"], ids=ascii)
+def test_any_name_of_a_folder_can_be_told(name: str, rings: Path, tmp_path: Path) -> None:
+    try:
+        folder = Path(shutil.copytree(rings, tmp_path / name))
+    except OSError as error:
+        pytest.skip(f"no such names here ({error})")
+    command = [sys.executable, "-m", "armagnn.cli", "train", "graphs", "--data", os.fsencode(folder)]
+    strict = os.environ | {"PYTHONIOENCODING": "utf-8:strict", "COLUMNS": "120"}
+    out = ["--out", os.fsencode(tmp_path / f"run {name}"), "--conv", "mlp", "--epochs", "1", "--seeds", "1"]
+    done = subprocess.run([*command, *out], capture_output=True, env=strict, check=False)
+    assert done.returncode == 0, done.stderr.decode(errors="replace")
+    assert f"on {name.replace(chr(0xDCFF), '?')}" in done.stdout.decode()

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from armagnn.errors import ArmagnnError, DTypeError, GraphError, ParameterError, ShapeError
+from armagnn.kernels import cpu
 from armagnn.nn import AvgPool, SumPool
 from armagnn.operators import GraphBatches, GraphOperator
 from oracles import assert_near, numbers
@@ -92,6 +94,25 @@ def test_it_compiles_whole() -> None:
     pool, x = AvgPool(), numbers(9, 2)
     compiled = torch.compile(lambda x: pool(x, PTR), fullgraph=True, backend="aot_eager")
     assert torch.equal(compiled(x), pool(x, PTR))
+
+
+@pytest.mark.parametrize("given", ["ptr", "batch"])
+def test_it_compiles_whole_where_long_rows_are_cut(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: Any = WeakTensorKeyDictionary()  # as on a GPU, which torch cannot look into
+    calls = []
+
+    def tell(rowptr: Tensor, nonzeros: int = 0) -> None:
+        told[rowptr] = nonzeros
+        calls.append(nonzeros)
+
+    for name in ("keep_rows_whole", "cut_rows"):
+        monkeypatch.setattr(cpu, name, tell, raising=False)
+    op = GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]), 9)
+    pool, x, batch = SumPool(), numbers(9, 2), GraphBatches(op, PTR).take([0, 1, 2, 3])
+    where = PTR if given == "ptr" else batch
+    compiled, eager = torch.compile(lambda x: pool(x, where), fullgraph=True, backend="aot_eager"), pool(x, where)
+    assert len(calls) == 2
+    assert torch.equal(compiled(x), eager)
 
 
 def test_how_it_shows() -> None:

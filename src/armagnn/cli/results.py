@@ -128,13 +128,14 @@ def page(
     readme: Annotated[Path | None, typer.Option(help="A text whose short table is made anew, too.")] = None,
 ) -> None:
     """Write the page of results from the exported tables."""
-    write_atomic(out, results_page(folder).encode())
+    texts = {out: results_page(folder)}
     if readme is not None:
         try:
-            text = readme.read_text()
+            texts[readme] = with_overview(readme.read_text(), folder)
         except OSError as error:
             raise DataError(f"{readme}: cannot be read ({error.strerror}).") from error
-        write_atomic(readme, with_overview(text, folder).encode())
+    for path, text in texts.items():
+        write_atomic(path, text.encode())
     _say(Console(), str(out))
 
 

@@ -40,15 +40,16 @@ LONG: Final = 256
 def keep_rows_whole(rowptr: Tensor) -> None:
     """Say that no row of a matrix is to be cut: kernels then need not look for long rows, and wait for no device."""
     tell = getattr(backend(rowptr.device), "keep_rows_whole", None)
-    if tell is not None:
+    if tell is not None and not torch.compiler.is_compiling():  # what is traced has no rows yet
         tell(rowptr)
 
 
 def cut_rows(rowptr: Tensor, nonzeros: int) -> None:
     """Say that a matrix of so many nonzeros may have long rows: kernels then cut them without waiting for the device.
 
-    For matrices that serve one batch; of one that lasts, the kernels look for long rows once.
+    For matrices that serve one batch; of one that lasts, the kernels look for long rows once. They do so, too, where
+    they do not meet this very tensor: under ``torch.func.grad``, or compiled.
     """
     tell = getattr(backend(rowptr.device), "cut_rows", None)
-    if tell is not None and not torch.compiler.is_compiling():  # what is traced has no rows yet
+    if tell is not None and not torch.compiler.is_compiling():
         tell(rowptr, nonzeros)

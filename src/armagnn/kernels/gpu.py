@@ -202,13 +202,14 @@ _plans: Any = WeakTensorKeyDictionary()
 
 
 def _hubs(rowptr: Tensor, nonzeros: int) -> Segments | None:
-    """Return the segments of the long rows, or None where there are none; found once for a matrix."""
+    """Return the segments of the long rows, or None where there are none; found once for a matrix.
+
+    While a stream is captured they are found without waiting, and not kept: what is made then is the recording's.
+    """
     if rowptr in _plans:
         plan: Segments | None = _plans[rowptr]
         return plan
-    if (
-        rowptr.is_cuda and torch.cuda.is_current_stream_capturing()
-    ):  # what is made now lasts no longer than what is recorded
+    if rowptr.is_cuda and torch.cuda.is_current_stream_capturing():
         return cut_long_rows(rowptr, nonzeros)
     _plans[rowptr] = plan = cut_long_rows(rowptr)
     return plan

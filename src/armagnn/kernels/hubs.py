@@ -34,7 +34,8 @@ def cut_long_rows(rowptr: Tensor, nonzeros: int | None = None) -> Segments | Non
     degree = rowptr.diff()
     pieces = torch.where(degree > LONG, (degree + (LONG - 1)) // LONG, 0).long()
     last = pieces.cumsum(0)
-    # a row of d > LONG nonzeros has fewer than d / LONG + 1 segments, which is less than 2 d / LONG
+    # a row of d > LONG nonzeros has at most 1 + floor(d / LONG) segments, no more than twice that floor; and the floors
+    # of all rows add up to floor(nonzeros / LONG) at most
     count = 2 * (nonzeros // LONG) if nonzeros is not None else int(last[-1]) if last.numel() else 0
     if count == 0:
         return None

@@ -13,8 +13,9 @@ from armagnn.nn.checks import check_size
 from armagnn.operators import CSR, checks
 from armagnn.operators.batches import GraphBatch
 
-WHOLE: Final = 1 << 10
-"""Graphs of so many nodes at most are summed node after node on a GPU; larger ones in pieces, side by side."""
+WHOLE: Final = 1 << 11
+"""Graphs (and what a batch is padded by) of so many nodes at most are summed node after node on a GPU; in batches that
+may have larger ones, in pieces, side by side."""
 
 
 class SumPool(nn.Module):

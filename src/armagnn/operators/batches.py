@@ -32,7 +32,7 @@ class GraphBatch:
         nodes: (n,) int64, the id that each node has among all: ``x[nodes]`` are the features of the batch.
         graph: (n,) int64, the graph 0 .. B-1 of each node.
         ids: (B,) int64, the id that each graph has among all: ``y[ids]`` are its labels.
-        longest: the nodes that the largest of all graphs has.
+        longest: nodes that a graph of the batch, or what it is padded by, may have at most.
 
     Example:
         >>> import torch
@@ -168,7 +168,7 @@ class GraphBatches:
             taken = self._slicer.take_padded(ids, rows, nonzeros, index)
             spectrum = None if self.spectra is None else self.spectra.take(ids, taken.rows, taken.blocks.starts[0])
             ids = torch.nn.functional.pad(ids, (0, 1), value=self.num_graphs)
-        return self._batch(taken, rows, ids, spectrum)
+        return self._batch(taken, rows, ids, spectrum, longest=rows)
 
     def measure(self, ids: Tensor | Sequence[int]) -> tuple[int, int]:
         """Return how many nodes and nonzeros the graphs ``ids`` have together."""
@@ -207,9 +207,9 @@ class GraphBatches:
         with normal_mode():
             taken = self._slicer.take(ids, rows, nonzeros, index)
             spectrum = None if self.spectra is None else self.spectra.take(ids, taken.rows, taken.blocks.starts[0])
-            return self._batch(taken, rows, ids, spectrum)
+            return self._batch(taken, rows, ids, spectrum, self.longest)
 
-    def _batch(self, taken: Taken, rows: int, ids: Tensor, spectrum: BlockSpectrum | None) -> GraphBatch:
+    def _batch(self, taken: Taken, rows: int, ids: Tensor, spectrum: BlockSpectrum | None, longest: int) -> GraphBatch:
         (starts, rowptr, col, value, transposed), nodes, graph = taken
         op = GraphOperator(
             rowptr,
@@ -222,7 +222,7 @@ class GraphBatches:
             unit_diagonal=self.op.unit_diagonal,
         )
         op.blocks = spectrum
-        return GraphBatch(op, starts[0], nodes, graph, ids, self.longest)
+        return GraphBatch(op, starts[0], nodes, graph, ids, longest)
 
     def __len__(self) -> int:
         return self.num_graphs

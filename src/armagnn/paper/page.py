@@ -141,8 +141,9 @@ Read literally, training stops on validation accuracy, patience 50. "Tuned" chan
 the last layer, chosen by a random search: 48 settings, the same for every method, 3 seeds each; then the 8 best from
 20 fresh seeds each; no seed is one of the reported runs; stopping on validation loss (patience 100; 300 on PPI). On
 PPI 8 settings are tried (7, where two differ in nothing that the method has), one training of 1,000 epochs each, and
-there are no finals. Every setting that was tried and its validation scores are in `results/search/node-
-classification.csv`. ARMA's lead over a method is the difference of the means, with the p-value of Welch's t-test.
+there are no finals. Every setting that was tried and its validation scores are in
+`results/search/node-classification.csv`. ARMA's lead over a method is the difference of the means, with the p-value of
+Welch's t-test.
 
 Tuned, ARMA falls short of the paper on Cora. There the choice of the first stage was reported first (81.5 ± 0.7 over
 100 runs, H200); the finals then chose what its row shows. On PPI a first search (rates in [0, 0.3], never 0; 12

@@ -75,7 +75,7 @@ def _classification(path: Path) -> str:
 
 
 def _short(dataset: str, cells: Mapping[Cell, Summary]) -> str:
-    """Which methods with all their folds fall short of the paper, and what was tried; "" if none does."""
+    """Which methods (with trials in all folds, where there are folds) fall short of the paper, and what was tried."""
     regression = dataset in REGRESSION
     found = []
     for method in REGRESSORS if regression else CLASSIFIERS:
@@ -89,9 +89,10 @@ def _short(dataset: str, cells: Mapping[Cell, Summary]) -> str:
             short = ours and max(summary.mean for summary in ours) < mean - deviation
         if short:
             found.append(f"{LABELS[method]} (tuned too)" if len(ours) > 1 else LABELS[method])
-    rules = "" if regression else "the stopping rules below and, "
-    tried = f"Tried: {rules}where the table has them, tuned settings."
-    return f"Short of the paper by more than its deviation: {', '.join(found)}. {tried}" if found else ""
+    tried = [] if regression else ["the stopping rules below"]
+    tried += ["tuned settings, where the table has them"] if any(c[::2] == (dataset, "tuned") for c in cells) else []
+    told = f"Tried: {' and '.join(tried)}." if tried else "Nothing else was tried yet."
+    return f"Short of the paper by more than its deviation: {', '.join(found)}. {told}" if found else ""
 
 
 def _regression(path: Path) -> str:

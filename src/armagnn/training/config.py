@@ -67,7 +67,10 @@ class RunConfig:
         for field in fields(self):
             self._check_type(field.name, type(field.default))
         # What else concerns the network (conv, dropouts, act, init) is checked by the network.
-        for name in ("epochs", "seeds", "hidden", "depth", "stacks", "layers"):
+        sizes = ["epochs", "seeds", "hidden", "depth"]
+        sizes += ["stacks"] if self.conv in ("arma", "chebyshev", "cayley") else []  # the others have none
+        sizes += ["layers"] if self.conv != "chebyshev" else []
+        for name in sizes:
             if getattr(self, name, 1) < 1:
                 raise ParameterError(f"{name} is {getattr(self, name)}; it must be at least 1.")
         if self.conv == "gat" and self.hidden % HEADS:
@@ -140,6 +143,7 @@ def title_of(conv: str, stacks: str, layers: int, data: str) -> str:
         >>> title_of("arma", "2", 1, "cora"), title_of("gcn", "2", 3, "mine")
         ('ARMA (K=2, T=1) on cora', 'gcn (L=3) on mine')
     """
+    data = data.encode(errors="replace").decode()  # a path need not be text, a title is
     sizes = {"arma": f"K={stacks}, T={layers}", "chebyshev": f"K={stacks}", "cayley": f"K={stacks}, T={layers}"}
     return f"{'ARMA' if conv == 'arma' else conv} ({sizes.get(conv, f'L={layers}')}) on {data}"
 

@@ -29,8 +29,7 @@ def draw_curves(trials: Sequence[Trial], title: str) -> bytes:
     left.legend(left.lines[:3], ["training (with dropout)", "validation", "restored"])
     for right in others:
         right.set(xlabel="epoch", ylabel="validation accuracy (%)")
-    # a name of data is a name, whatever is in it: no formula, and not all of it may be text or have a glyph
-    figure.suptitle(title.encode(errors="replace").decode(), parse_math=False)
+    figure.suptitle(title, parse_math=False)  # a name of data is a name, whatever is in it
     picture = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")

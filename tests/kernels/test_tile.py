@@ -12,15 +12,21 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numba")
 
-from armagnn.kernels.tile import ACTIVATED, GATED, PLAIN, multiply
+from armagnn.kernels.tile import ACTIVATED, ELU, ELU_GATED, GATED, PLAIN, multiply
 
 Array = npt.NDArray[Any]
-WAYS = {"plain": PLAIN, "activated": ACTIVATED, "gated": GATED}
+WAYS = {"plain": PLAIN, "activated": ACTIVATED, "gated": GATED, "elu": ELU, "gated elu": ELU_GATED}
 
 
 def expected(z: Array, way: int, gate: Array, slope: float) -> Array:
     less = np.zeros_like(z) if slope == 0 else z * slope
-    return {PLAIN: z, ACTIVATED: np.where(z < 0, less, z), GATED: np.where(gate <= 0, less, z)}[way]
+    return {
+        PLAIN: z,
+        ACTIVATED: np.where(z < 0, less, z),
+        GATED: np.where(gate <= 0, less, z),
+        ELU: np.where(z < 0, slope * np.expm1(z), z),
+        ELU_GATED: np.where(gate <= 0, (gate + slope) * z, z),
+    }[way]
 
 
 def draw(seed: int, *shapes: tuple[int, int], dtype: Any = np.float64) -> list[Array]:
@@ -64,6 +70,14 @@ def test_parts_of_larger_matrices() -> None:
     np.testing.assert_array_equal(np.delete(out, range(4, 9), 0), np.delete(whole, range(4, 9), 0))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_exp_to_the_last_bit(dtype: Any) -> None:
+    z = -np.concatenate([np.logspace(-30, 2.2, 4000), np.linspace(0, 100, 4001)]).astype(dtype).reshape(1, -1)
+    out, nothing = np.empty_like(z), (np.zeros((1, 0), dtype), np.zeros((0, z.shape[1]), dtype))
+    multiply(out, z, *nothing, ELU, z, dtype(1))
+    np.testing.assert_allclose(out, np.expm1(z.astype(np.longdouble)), rtol=1.5 * float(np.finfo(dtype).eps), atol=0)
+
+
 def test_what_is_not_finite() -> None:
     start = np.array([[np.nan, -np.inf, np.inf, -1.0, 1.0]])
     nothing, gate, out = np.zeros((1, 0)), np.array([[1.0, 0.0, 0.0, 1.0, np.nan]]), np.empty((1, 5))
@@ -71,3 +85,5 @@ def test_what_is_not_finite() -> None:
     np.testing.assert_array_equal(out, [[np.nan, 0, np.inf, 0, 1]])
     multiply(out, start, nothing, np.zeros((0, 5)), GATED, gate, 0.0)
     np.testing.assert_array_equal(out, [[np.nan, 0, 0, -1, 1]])
+    multiply(out, start, nothing, np.zeros((0, 5)), ELU, gate, 2.0)
+    np.testing.assert_allclose(out, [[np.nan, -2, np.inf, 2 * np.expm1(-1), 1]])

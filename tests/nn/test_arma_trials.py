@@ -189,6 +189,27 @@ def test_one_step_trial_by_trial(kind: str, rate: str, axis: str, monkeypatch: p
             done.clear()
 
 
+@pytest.mark.parametrize("kind", ["dense shared", "dense own"])
+@pytest.mark.parametrize("rate", ["none", "float", "tensor"])
+@pytest.mark.parametrize("shared", [True, False])
+def test_several_steps_stack_by_stack(kind: str, rate: str, shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    from armagnn.kernels import cpu_trial_stacks
+
+    done: list[str] = []
+    for name in ("forward", "backward"):
+        real = getattr(cpu_trial_stacks, name)
+        spy = lambda *args, name=name, real=real: done.append(name) or real(*args)  # noqa: E731
+        monkeypatch.setattr(cpu_trial_stacks, name, spy)
+    sizes = ((2, 1, 7), (3, 2, 16), (2, 3, 6), (4, 2, 33))  # T, K, F_out: masks that begin inside of a block, and not
+    for (steps, stacks, fout), act in itertools.product(sizes, (None, "relu", "leaky_relu", "elu")):
+        for bias in (True, False):
+            options = {"num_layers": steps, "num_stacks": stacks, "shared_weights": shared, "bias": bias, "act": act}
+            check(Problem(kind, rate, fin=5, fout=fout, **options), monkeypatch)
+            assert done == ["forward", "backward", "forward"]
+            done.clear()
+
+
 def test_a_second_derivative_of_trials_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     always(monkeypatch)
     problem = Problem("dense own", "tensor", num_stacks=2, act="relu")

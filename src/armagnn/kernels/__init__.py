@@ -5,7 +5,7 @@
 `ops`          the registered operators; `ops_gradients`, `ops_vmap`: their rules, which `rules` registers;
                `transforms`: how they see through those of ``torch.func``
 `layer`        a whole ARMA layer as one operation, `layer_run`: its passes; `layer_trials`: many of them under vmap,
-               which `cpu_trials` takes one by one where `one_by_one` says so
+               which `cpu_trials` (one step) and `cpu_trial_stacks` (several) take one by one where `one_by_one` says so
 `signals`      the same for many signals on a small graph, which `cpu_signals` takes one by one
 `reference`    plain torch: the oracle in tests and the fall-back where nothing faster is installed
 `cpu`          numba kernels for the processor, built on `gather`, `tile` (vector code), `threads`, `compiled`;

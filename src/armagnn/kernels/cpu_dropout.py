@@ -17,23 +17,35 @@ from armagnn.kernels.cpu_arrays import MIN_PRODUCTS, Array, accumulator, to_nump
 from armagnn.kernels.random import DROPOUT, MASK, MULTIPLIERS, ROUNDS, WEYL, threshold, thresholds
 
 
-@compiled()
-def philox(first: int, count: int, key0: int, key1: int, step: int, purpose: int, words: Array) -> None:
-    """Write the words of the blocks from ``first`` on, four of each side by side."""
-    # one loop over the blocks: the compiler turns it into vector code
+@compiled(inline="always")
+def _words(block: Any, key0: int, key1: int, step: int, purpose: int) -> tuple[Any, Any, Any, Any]:
+    """Return the four words of a block."""
     mask, half = np.uint64(MASK), np.uint64(32)
     m0, m1 = np.uint64(MULTIPLIERS[0]), np.uint64(MULTIPLIERS[1])
     y0, y1 = np.uint64(WEYL[0]), np.uint64(WEYL[1])
-    for b in range(count):
-        block = np.uint64(first + b)
-        c0, c1, c2, c3 = block & mask, block >> half, np.uint64(step), np.uint64(purpose)
-        k0, k1 = np.uint64(key0), np.uint64(key1)
-        for _ in range(ROUNDS):
-            p0, p1 = c0 * m0, c2 * m1
-            c0, c1, c2, c3 = (p1 >> half) ^ c1 ^ k0, p1 & mask, (p0 >> half) ^ c3 ^ k1, p0 & mask
-            k0, k1 = (k0 + y0) & mask, (k1 + y1) & mask
-        words[4 * b], words[4 * b + 1] = np.uint32(c0), np.uint32(c1)
-        words[4 * b + 2], words[4 * b + 3] = np.uint32(c2), np.uint32(c3)
+    c0, c1, c2, c3 = block & mask, block >> half, np.uint64(step), np.uint64(purpose)
+    k0, k1 = np.uint64(key0), np.uint64(key1)
+    for _ in range(ROUNDS):
+        p0, p1 = c0 * m0, c2 * m1
+        c0, c1, c2, c3 = (p1 >> half) ^ c1 ^ k0, p1 & mask, (p0 >> half) ^ c3 ^ k1, p0 & mask
+        k0, k1 = (k0 + y0) & mask, (k1 + y1) & mask
+    return np.uint32(c0), np.uint32(c1), np.uint32(c2), np.uint32(c3)
+
+
+@compiled()
+def philox(first: int, count: int, key0: int, key1: int, step: int, purpose: int, words: Array) -> None:
+    """Write the words of the blocks from ``first`` on, four of each side by side."""
+    for b in range(count):  # one loop over the blocks: the compiler turns it into vector code
+        c0, c1, c2, c3 = _words(np.uint64(first + b), key0, key1, step, purpose)
+        words[4 * b], words[4 * b + 1], words[4 * b + 2], words[4 * b + 3] = c0, c1, c2, c3
+
+
+@compiled()
+def philox_of(blocks: Array, key0: int, key1: int, step: int, purpose: int, words: Array) -> None:
+    """Write the words of these blocks, four of each side by side."""
+    for b in range(blocks.size):
+        c0, c1, c2, c3 = _words(np.uint64(blocks[b]), key0, key1, step, purpose)
+        words[4 * b], words[4 * b + 1], words[4 * b + 2], words[4 * b + 3] = c0, c1, c2, c3
 
 
 @compiled(inline="always")
@@ -76,6 +88,17 @@ def _keep(
     return types.void(out, to, x, at, words, word, limit, scale, lanes), _emit_keep
 
 
+@intrinsic(prefer_literal=True)
+def _keep_and_add(
+    typingctx: Any, out: Any, to: Any, x: Any, at: Any, words: Any, word: Any, limit: Any, scale: Any, added: Any,
+    origin: Any, lanes: Any,
+) -> Any:  # fmt: skip
+    """Emit the same plus ``added[origin + k]``."""
+    if not isinstance(lanes, types.IntegerLiteral):
+        return None
+    return types.void(out, to, x, at, words, word, limit, scale, added, origin, lanes), _emit_keep
+
+
 def _emit_keep(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
     kinds, width = signature.args, signature.args[-1].literal_value
     out, x, words = (context.make_array(kinds[k])(context, builder, args[k]) for k in (0, 2, 4))
@@ -93,8 +116,45 @@ def _emit_keep(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -
     scaled = builder.fmul(builder.load(place(x, at, scale.type), align=size), splat(scale))
     kept = builder.icmp_unsigned(">=", builder.load(place(words, word, i32), align=4), splat(limit))
     result = builder.select(kept, scaled, ir.Constant(scaled.type, [0.0] * width))
+    if len(args) > 9:
+        added = context.make_array(kinds[8])(context, builder, args[8])
+        result = builder.fadd(result, builder.load(place(added, args[9], scale.type), align=size))
     builder.store(result, place(out, to, scale.type), align=size)
     return context.get_dummy_value()
+
+
+@compiled()
+def drop_rows(
+    x: Array, added: Array, out: Array, first: int, across: int, limit: Any, scale: Any, key0: int, key1: int,
+    step: int, places: Array, words: Array,
+) -> None:  # fmt: skip
+    """Drop the entries of a matrix, and add the rows, or the one row, ``added``; ``out`` may be ``x`` or ``added``.
+
+    Entry (m, c) has index first + m * across + c. The blocks of all rows are drawn at once: of one row they are too few
+    for vector code. ``places`` and ``words`` have room for them.
+    """
+    rows, width = x.shape
+    each = (width + 3) // 4 + (1 if width % 4 else 0)
+    for m in range(rows):
+        block = (first + m * across) >> 2
+        for j in range(each):
+            places[m * each + j] = block + j
+    philox_of(places[: rows * each], key0, key1, step, DROPOUT, words)
+    numbers, base, target, down = x.reshape(-1), added.reshape(-1), out.reshape(-1), width
+    if added.shape[0] == 1:
+        down = 0
+    for m in range(rows):
+        at, origin, word = m * width, m * down, 4 * m * each + ((first + m * across) & 3)
+        end = at + width
+        while at + 16 <= end:
+            _keep_and_add(target, at, numbers, at, words, word, limit, scale, base, origin, 16)
+            at, origin, word = at + 16, origin + 16, word + 16
+        while at + 4 <= end:
+            _keep_and_add(target, at, numbers, at, words, word, limit, scale, base, origin, 4)
+            at, origin, word = at + 4, origin + 4, word + 4
+        while at < end:
+            _keep_and_add(target, at, numbers, at, words, word, limit, scale, base, origin, 1)
+            at, origin, word = at + 1, origin + 1, word + 1
 
 
 @compiled()

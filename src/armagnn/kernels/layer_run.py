@@ -15,7 +15,7 @@ from torch import Tensor
 
 from armagnn.kernels import reference
 from armagnn.kernels.backends import backend
-from armagnn.kernels.one_by_one import Tensors, one_by_one
+from armagnn.kernels.one_by_one import Tensors, one_by_one, stack_by_stack
 from armagnn.kernels.ops_gradients import gradient_of_activation
 
 CHUNK = 1 << 14
@@ -174,10 +174,9 @@ class Run:
     ) -> tuple[Tensor, Tensor | None, list[Tensor]]:
         """Return the mean of the stacks, and if ``keep`` L X (if X was propagated first) and the states."""
         s = self.settings
-        if tensors := self._one_by_one(seed, w0, v, bias):
-            from armagnn.kernels import cpu_trials  # numba takes half a second
-
-            out, kept = cpu_trials.forward(tensors, keep)
+        if chosen := self._one_by_one(seed, w0, w, v, bias):
+            kernels, tensors = chosen
+            out, kept = kernels.forward(tensors, keep)
             return out, None, [kept]
         propagated: Tensor | None = None
         skip: Tensor | None = None
@@ -214,12 +213,22 @@ class Run:
         """Return the state times the W of step t."""
         return self.kernels.stack_matmul(self.stacked(state), w[min(t, w.shape[0]) - 1])  # type: ignore[no-any-return]
 
-    def _one_by_one(self, seed: Tensor | None, w0: Tensor | None, v: Tensor, bias: Tensor | None) -> Tensors | None:
-        """Return the tensors of trials that go one by one through the layer; None if they go side by side."""
-        if w0 is None or not self.kernels.ONE_BY_ONE:
+    def _one_by_one(
+        self, seed: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None
+    ) -> tuple[Any, Tensors] | None:
+        """Return what takes the trials one by one through the layer, and them; None if they go side by side."""
+        if w0 is None or not self.trials or not self.kernels.ONE_BY_ONE:
             return None
-        tensors = Tensors(self.settings, self.trials, self.op, self.sparse, self.x, seed, w0, v, bias)
-        return tensors if one_by_one(tensors) else None
+        tensors = Tensors(self.settings, self.trials, self.op, self.sparse, self.x, seed, w0, w, v, bias)
+        if one_by_one(tensors):
+            from armagnn.kernels import cpu_trials  # numba takes half a second
+
+            return cpu_trials, tensors
+        if stack_by_stack(tensors):
+            from armagnn.kernels import cpu_trial_stacks
+
+            return cpu_trial_stacks, tensors
+        return None
 
     def _means(self) -> bool:
         """Return whether the last step should take the mean: it then gathers all stacks of a row, not block by block.
@@ -235,10 +244,9 @@ class Run:
     ) -> tuple[Tensor | None, ...]:  # fmt: skip
         """Return the gradients of x, w0, w, v and bias."""
         s, shared = self.settings, v.shape[0] == 1
-        if tensors := self._one_by_one(seed, w0, v, bias):
-            from armagnn.kernels import cpu_trials
-
-            return cpu_trials.backward(tensors, g, states[0], needs_x)
+        if chosen := self._one_by_one(seed, w0, w, v, bias):
+            kernels, tensors = chosen
+            return kernels.backward(tensors, g, states[0], needs_x)  # type: ignore[no-any-return]
         x_grad: Tensor | None = None
         w0_grad: Tensor | None = None
         w_grad = None if w is None else torch.zeros_like(w)

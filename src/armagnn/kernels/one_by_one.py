@@ -1,4 +1,7 @@
-"""When the trials of a layer go one by one, each in the cache of a core, and not side by side: see `cpu_trials`."""
+"""When the trials of a layer go one by one, each in the cache of a core, and not side by side.
+
+Layers of one step: see `cpu_trials`. Of several steps: see `cpu_trial_stacks`.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,9 @@ LARGEST: Final = 1 << 14
 CACHED: Final = 1 << 21
 """Bytes of [X W0 | X V] of a trial that stay near a core."""
 
+STATES: Final = 1 << 22
+"""Bytes of the states of one stack of a trial that stay near a core from step to step."""
+
 
 class Tensors(NamedTuple):
     """What a layer of R trials is made of: as `Run` has it, with X sparse, or dense of shape (N, R, F_in)."""
@@ -30,6 +36,7 @@ class Tensors(NamedTuple):
     x: Tensor | None
     seed: Tensor | None
     w0: Tensor
+    w: Tensor | None
     v: Tensor
     bias: Tensor | None
 
@@ -48,21 +55,36 @@ def one_by_one(t: Tensors) -> bool:
     return _same_kind(t) and _sizes_fit(t) and _pays(t)
 
 
+def stack_by_stack(t: Tensors) -> bool:
+    """Return whether the trials of a layer of several steps go one by one, stack by stack."""
+    s = t.settings
+    if s.steps < 2 or t.trials < 2 or s.init != "linear" or s.act not in ("none", "relu", "leaky_relu", "elu"):
+        return False
+    if t.x is None or t.w is None or t.x.shape[-1] > t.columns:  # it is X that is propagated first
+        return False
+    near = (t.op[0].shape[0] - 1) * s.width * t.v.element_size() <= STATES
+    return near and _same_kind(t) and _sizes_fit(t)
+
+
 def _same_kind(t: Tensors) -> bool:
     features = t.sparse[2] if t.sparse is not None else t.x
-    kinds = {each.dtype for each in (t.op[2], features, t.w0, t.v, t.bias) if each is not None}
+    kinds = {each.dtype for each in (t.op[2], features, t.w0, t.w, t.v, t.bias) if each is not None}
     return kinds in ({torch.float32}, {torch.float64})
 
 
 def _sizes_fit(t: Tensors) -> bool:
     """Return whether W0, V and the bias have the shapes that X asks for; what else they have, others complain about."""
-    if t.sparse is not None:
-        shape: tuple[int, ...] = t.sparse[3].shape[0] - 1, t.trials * t.columns
+    if t.sparse is not None or (t.x is not None and t.x.dim() == 2):
+        fan_in = t.sparse[3].shape[0] - 1 if t.sparse is not None else t.x.shape[1]  # type: ignore[union-attr]
+        shape: tuple[int, ...] = fan_in, t.trials * t.columns
     else:
         assert t.x is not None
         shape = t.trials, t.x.shape[2], t.columns
-    weights = t.w0.shape == shape and t.v.shape == (1, *shape)
-    return weights and (t.bias is None or t.bias.numel() == t.trials * t.columns)
+    s, versions = t.settings, t.v.shape[0]
+    weights = t.w0.shape == shape and t.v.shape[1:] == shape and versions in (1, s.steps)
+    if t.w is not None:
+        weights &= t.w.shape[1:] == (t.trials * s.stacks, s.width, s.width) and t.w.shape[0] in (1, s.steps - 1)
+    return weights and (t.bias is None or t.bias.shape == (versions, t.trials * t.columns))
 
 
 def _pays(t: Tensors) -> bool:

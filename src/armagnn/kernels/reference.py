@@ -22,7 +22,7 @@ MEAN = False
 """Whether `gcs` can take the mean over the stacks in passing."""
 
 ONE_BY_ONE = False
-"""Whether `cpu_signals` takes the signals of a batch one by one."""
+"""Whether the signals of a batch, or trials, can be taken one by one: `cpu_signals`, `one_by_one`."""
 
 SLICE = 1 << 22
 """Numbers of an (edges × features) product that may exist at a time."""

@@ -88,6 +88,6 @@ def usable_by_signals(settings: Settings, op: Matrix, x: Tensor) -> bool:
         and nodes * settings.width * x.element_size() <= CACHE
         and x.dtype in (torch.float32, torch.float64)
         and op[2].dtype == x.dtype
-        and settings.act in ("none", "relu", "leaky_relu")
+        and settings.act in ("none", "relu", "leaky_relu", "elu")
         and backend(x.device).ONE_BY_ONE
     )

@@ -6,6 +6,8 @@
 ``how`` = `PLAIN`        z
 ``how`` = `ACTIVATED`    z where it is not negative, ``slope * z`` elsewhere: an activation
 ``how`` = `GATED`        z where ``gate`` is positive, ``slope * z`` elsewhere: its gradient
+``how`` = `ELU`          z where it is not negative, ``slope * (exp(z) - 1)`` elsewhere
+``how`` = `ELU_GATED`    z where ``gate`` is positive, ``(gate + slope) * z`` elsewhere
 =======================  =================================================================
 
 with 0 for ``slope * z`` if the slope is 0. ``a`` may be transposed or a part of another matrix; the numbers of a row of
@@ -14,12 +16,13 @@ the others lie side by side. A ``start`` of one row is that of all rows, and one
 A tile of the output is held in registers over the whole sum, as a BLAS does. But a BLAS also copies its factors and
 starts threads of its own: worth it for larger matrices, and nothing to call from within a thread.
 
-numba's cache on disk knows the files that call this (cpu_signals, cpu_products, cpu_trials) by their dates: touch them
+numba's cache on disk knows the files that call this (cpu_stacks, cpu_products, cpu_trials) by their dates: touch them
 after a change here.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -33,6 +36,8 @@ from armagnn.kernels.compiled import compiled
 PLAIN: Final = 0
 ACTIVATED: Final = 1
 GATED: Final = 2
+ELU: Final = 3
+ELU_GATED: Final = 4
 
 VECTOR: Final = 64
 """Bytes of a vector: one register of AVX-512, two of AVX2, four of NEON."""
@@ -97,6 +102,8 @@ class _Tile:
         self.lanes = self.kind["size"].literal_value // self.bytes
         self.vector = ir.VectorType(self.element, self.lanes)
         self.zero = ir.Constant(self.vector, [0.0] * self.lanes)
+        name = f"llvm.fma.v{self.lanes}f{8 * self.bytes}"
+        self.fma = self.function(name, self.vector, self.vector, self.vector, self.vector)
         self.mask = None
         if not isinstance(self.kind["width"], types.IntegerLiteral):
             places = ir.Constant(ir.VectorType(self.i64, self.lanes), list(range(self.lanes)))
@@ -159,8 +166,6 @@ class _Tile:
         """Return ``start + a b`` for all rows of the tile."""
         builder, column, origin = self.builder, self.number("c"), self.constant(0)
         depth = builder.extract_value(self.array["a"].shape, 1)
-        name = f"llvm.fma.v{self.lanes}f{8 * self.bytes}"
-        fma = self.function(name, self.vector, self.vector, self.vector, self.vector)
         initial = [self.load(self.place("start", row, column)) for row in self.rows]
         before = builder.basic_block
         loop, done = builder.append_basic_block("sum"), builder.append_basic_block("finish")
@@ -170,7 +175,7 @@ class _Tile:
         p, totals = builder.phi(self.i64), [builder.phi(self.vector) for _ in self.rows]
         factor = self.load(self.place("b", p, column))
         added = [
-            builder.call(fma, [self.splat(builder.load(self.place("a", row, p))), factor, total])
+            builder.call(self.fma, [self.splat(builder.load(self.place("a", row, p))), factor, total])
             for row, total in zip(self.rows, totals, strict=True)
         ]
         following = builder.add(p, self.constant(1))
@@ -191,19 +196,60 @@ class _Tile:
         if way == PLAIN:
             return z
         builder, slope = self.builder, self.arg["slope"]
-        if way == ACTIVATED:
+        if way in (ACTIVATED, ELU):
             below = builder.fcmp_ordered("<", z, self.zero)  # NaN is not below zero and stays
         else:
-            below = builder.fcmp_ordered("<=", self.load(self.place("gate", row, self.number("c"))), self.zero)
-        flat = builder.fcmp_ordered("==", slope, ir.Constant(self.element, 0.0))
-        less = builder.select(flat, self.zero, builder.fmul(z, self.splat(slope)))  # -inf times 0 would be NaN
+            gate = self.load(self.place("gate", row, self.number("c")))
+            below = builder.fcmp_ordered("<=", gate, self.zero)
+        if way == ELU:
+            less = builder.fmul(self.expm1(z), self.splat(slope))
+        elif way == ELU_GATED:
+            less = builder.fmul(builder.fadd(gate, self.splat(slope)), z)
+        else:
+            flat = builder.fcmp_ordered("==", slope, ir.Constant(self.element, 0.0))
+            less = builder.select(flat, self.zero, builder.fmul(z, self.splat(slope)))  # -inf times 0 would be NaN
         return builder.select(below, less, z)
+
+    def expm1(self, z: Any) -> Any:
+        """Return exp(z) - 1 of numbers that are not positive: 2^n (exp(r) - 1) + (2^n - 1) with z = n log 2 + r.
+
+        Below -80 it is -1 in either precision. A number so large that it has no fraction is added and taken away again
+        to round to an integer, which then stands in its last bits; the series ends below the rounding errors.
+        """
+        builder, single = self.builder, self.bytes == 4
+        fraction, bias, terms = (23, 127, 7) if single else (52, 1023, 13)
+        integer = ir.VectorType(ir.IntType(8 * self.bytes), self.lanes)
+
+        def all_lanes(value: float) -> Any:
+            value = float(np.float32(value)) if single else value
+            return ir.Constant(self.vector, [value] * self.lanes)
+
+        def all_integers(value: int) -> Any:
+            return ir.Constant(integer, [value] * self.lanes)
+
+        def fma(a: Any, b: Any, c: Any) -> Any:
+            return builder.call(self.fma, [a, b, c])
+
+        low = all_lanes(-80.0)
+        z = builder.select(builder.fcmp_ordered("<", z, low), low, z)
+        large = all_lanes(1.5 * 2.0**fraction)
+        shifted = fma(z, all_lanes(1 / math.log(2)), large)
+        n = builder.fsub(shifted, large)
+        # log 2 in two parts, of which the first is short enough for its product with n to be exact
+        first = math.floor(math.log(2) * 2**12) / 2**12 if single else math.floor(math.log(2) * 2**40) / 2**40
+        r = fma(n, all_lanes(first - math.log(2)), fma(n, all_lanes(-first), z))
+        total = all_lanes(1 / math.factorial(terms))
+        for k in range(terms - 1, 0, -1):
+            total = fma(total, r, all_lanes(1 / math.factorial(k)))
+        bits = builder.shl(builder.bitcast(shifted, integer), all_integers(fraction))
+        power = builder.bitcast(builder.add(bits, all_integers(bias << fraction)), self.vector)
+        return fma(power, builder.fmul(total, r), builder.fsub(power, all_lanes(1.0)))
 
 
 def _emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
     tile = _Tile(context, builder, signature, args)
     sums = tile.sums()
-    ways = [builder.append_basic_block(name) for name in ("plain", "activated", "gated")]
+    ways = [builder.append_basic_block(name) for name in ("plain", "activated", "gated", "elu", "elu_gated")]
     end = builder.append_basic_block("end")
     choice = builder.switch(tile.number("how"), ways[PLAIN])
     for way, block in enumerate(ways):

@@ -1,0 +1,355 @@
+"""A whole ARMA layer for many signals on a small graph, or for many trials, stack by stack of each one, in numba.
+
+Signals share their weights, and trials have their own; either way stacks have nothing to do with each other before the
+mean (Eq. 16). The states of one stack, (N, F_out), stay in the cache of a core over all steps, where those of all do
+not; and threads share the signals or trials out once in a layer, not at every product. A step goes over the nodes in
+blocks of rows. What their neighbours have is gathered and at once multiplied by W, and the product is finished as it is
+written:
+
+    S'[rows]  =  σ( (L S)[rows] W + dropout(X V)[rows] + bias )
+
+With P the gradient before the activation of a step, and P' that of the step before, the backward pass is
+
+    D[rows]  =  (L^T P)[rows],      ∇W  +=  S[rows]^T D[rows],      P'[rows]  =  σ'(S[rows]) * (D[rows] W^T).
+
+The states are kept for it, or computed again, stack by stack: `cpu_signals` and `cpu_trial_stacks`, which call this,
+say which costs less.
+
+A gradient of weights that signals share is a sum over them. It is taken in parts (``groups``), each by one thread in a
+fixed order; a trial is such a part by itself. So the bits are the same for every thread count.
+
+numba's cache on disk knows this file by its date: touch it after a change to gather.py, tile.py, cpu.py or
+cpu_dropout.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from armagnn.kernels import threads
+from armagnn.kernels.compiled import compiled
+from armagnn.kernels.cpu import _blocks, _product_rows
+from armagnn.kernels.cpu_arrays import Array, to_numpy
+from armagnn.kernels.cpu_dropout import drop_rows
+from armagnn.kernels.random import MASK, thresholds
+from armagnn.kernels.tile import ACTIVATED, ELU, ELU_GATED, GATED, PLAIN, matrix, multiply
+
+ROWS = 128
+"""Nodes whose neighbours are gathered before they are multiplied: few enough to stay near, and many enough for ∇W."""
+
+ACTIVATIONS = ("none", "relu", "leaky_relu", "elu")
+"""The activations that are applied here."""
+
+SLOPES = {"none": 1.0, "relu": 0.0}
+"""What an activation multiplies negative numbers by; a leaky ReLU has its own, and an ELU its alpha in that place."""
+
+
+class Graph(NamedTuple):
+    """A sparse matrix, and the blocks of columns in which X and the states are gathered."""
+
+    rowptr: Array
+    col: Array
+    value: Array
+    x_blocks: tuple[Array, Array]
+    blocks: tuple[Array, Array]
+    nothing: Array
+
+
+class Layers(NamedTuple):
+    """The weights, with an axis of trials (one, if signals share them) before the stacks, and what else is done.
+
+    W0 and V are (R, K, F_in, F_out) and (R, 1 or T, K, F_in, F_out), W is (R, 1 or T - 1, K, F_out, F_out), the bias
+    (R, 1 or T, K, F_out), all zeros where there is none. Keys, limits and scales of the masks are those of each trial.
+    """
+
+    w0: Array
+    w: Array
+    v: Array
+    bias: Array
+    steps: int
+    propagates_x: bool
+    elu: bool
+    slope: Any
+    drops: bool
+    key: Array
+    limit: Array
+    scale: Array
+
+
+class _Layer(NamedTuple):
+    """The layer of one trial, and where a signal's entries are among those of a batch that shares a seed."""
+
+    w0: Array
+    w: Array
+    v: Array
+    bias: Array
+    steps: int
+    propagates_x: bool
+    elu: bool
+    slope: Any
+    drops: bool
+    key0: int
+    key1: int
+    limit: Any
+    scale: Any
+    b: int
+    batch: int
+
+
+class _Room(NamedTuple):
+    """What a thread works in: L X, X V, rows that were gathered, rows left by dropout, its words, and states."""
+
+    lx: Array
+    skip: Array
+    block: Array
+    dropped: Array
+    places: Array
+    words: Array
+    states: Array
+
+
+@compiled()
+def _room(x: Array, width: int, states: int, drops: bool) -> _Room:
+    _, nodes, fan_in = x.shape
+    blocks = ROWS * (width // 4 + 2) if drops else 0
+    return _Room(
+        matrix(nodes, fan_in, x), matrix(nodes, width, x), matrix(ROWS, width, x), matrix(ROWS, width, x),
+        np.empty(blocks, np.int64), np.empty(4 * blocks, np.uint32), matrix(states * nodes, width, x),
+    )  # fmt: skip
+
+
+@compiled()
+def _layer(layers: Layers, i: int, count: int) -> _Layer:
+    """Return the layer of signal or trial i of so many."""
+    r, own = (i, True) if layers.v.shape[0] > 1 else (0, False)
+    return _Layer(
+        layers.w0[r], layers.w[r], layers.v[r], layers.bias[r], layers.steps, layers.propagates_x, layers.elu,
+        layers.slope, layers.drops, layers.key[r, 0], layers.key[r, 1], np.uint32(layers.limit[r]), layers.scale[r],
+        0 if own else i, 1 if own else count,
+    )  # fmt: skip
+
+
+@compiled()
+def _propagate(graph: Graph, x: Array, blocks: tuple[Array, Array], out: Array, lo: int, hi: int) -> None:
+    """Write rows lo to hi of L x to the first rows of out."""
+    starts, widths = blocks
+    _product_rows(
+        graph.rowptr[lo : hi + 1], graph.col, graph.value, x, graph.nothing, graph.nothing[0], False, False,
+        graph.value.dtype.type(1), starts, widths, out, 0, hi - lo,
+    )  # fmt: skip
+
+
+@compiled()
+def _drop(layer: _Layer, x: Array, added: Array, out: Array, node: int, k: int, t: int, room: _Room) -> None:
+    """Write what dropout leaves of rows of X V or of their gradient, plus the rows (or the one row) ``added``."""
+    # The mask of an entry depends on its place in the states of the whole batch, (N, batch, K, F_out), as everywhere.
+    stacks, width = layer.bias.shape[1], x.shape[1]
+    first, across = ((node * layer.batch + layer.b) * stacks + k) * width, layer.batch * stacks * width
+    drop_rows(
+        x, added, out, first, across, layer.limit, layer.scale, layer.key0, layer.key1, t, room.places, room.words
+    )
+
+
+@compiled()
+def _add(out: Array, x: Array) -> None:
+    for i in range(out.size):
+        out[i] += x[i]
+
+
+@compiled()
+def _gate(out: Array, g: Array, share: Any, state: Array, elu: bool, slope: Any) -> None:
+    zero = slope - slope
+    if elu:
+        for i in range(out.size):
+            z = g[i] * share
+            out[i] = z * (state[i] + slope) if state[i] <= zero else z
+    else:
+        for i in range(out.size):
+            z = g[i] * share
+            out[i] = (zero if slope == zero else z * slope) if state[i] <= zero else z
+
+
+@compiled()
+def _run(graph: Graph, layer: _Layer, x: Array, k: int, states: Array, room: _Room) -> None:
+    """Compute the states of a stack, which take turns where there is no room for all, from L X."""
+    nodes = x.shape[0]
+    skip, places, how = room.skip, states.shape[0] // nodes, ELU if layer.elu else ACTIVATED
+    for t in range(layer.steps):
+        version = min(t, layer.v.shape[0] - 1)
+        late = layer.bias[version, k : k + 1]
+        if t == version:  # the bias rides along with X V, unless dropout must not see it
+            multiply(skip, graph.nothing if layer.drops else late, x, layer.v[version, k], PLAIN, skip, layer.slope)
+        now, before = t % places * nodes, (t - 1) % places * nodes
+        below = states[before : before + nodes]
+        for lo in range(0, nodes, ROWS):
+            hi = min(lo + ROWS, nodes)
+            start, state, block = skip[lo:hi], states[now + lo : now + hi], room.block[: hi - lo]
+            if layer.drops:
+                start = room.dropped[: hi - lo]
+                _drop(layer, skip[lo:hi], late, start, lo, k, t, room)
+            if t == 0:
+                multiply(state, start, room.lx[lo:hi], layer.w0[k], how, state, layer.slope)
+            else:
+                _propagate(graph, below, graph.blocks, block, lo, hi)
+                multiply(state, start, block, layer.w[min(t, layer.w.shape[0]) - 1, k], how, state, layer.slope)
+
+
+@compiled()
+def _propagate_x(graph: Graph, layer: _Layer, x: Array, room: _Room) -> None:
+    if layer.propagates_x:
+        _propagate(graph, x, graph.x_blocks, room.lx, 0, x.shape[0])
+    else:
+        room.lx[:] = layer.slope - layer.slope
+
+
+@compiled()
+def _forward(graph: Graph, layers: Layers, x: Array, kept: Array, out: Array, lo: int, hi: int) -> None:
+    nodes, stacks, keep = x.shape[1], layers.bias.shape[2], kept.shape[0] > 0
+    room = _room(x, out.shape[2], 0 if keep else 2, layers.drops)
+    last, share = (layers.steps - 1) % (layers.steps if keep else 2) * nodes, x.dtype.type(1 / stacks)
+    for i in range(lo, hi):
+        layer, features = _layer(layers, i, out.shape[0]), x[min(i, x.shape[0] - 1)]
+        _propagate_x(graph, layer, features, room)
+        total = out[i].reshape(-1)
+        total[:] = share - share
+        for k in range(stacks):
+            states = kept[i, k] if keep else room.states
+            _run(graph, layer, features, k, states, room)
+            _add(total, states[last : last + nodes].reshape(-1))
+        for n in range(total.size):
+            total[n] *= share
+
+
+@compiled()
+def _step_back(
+    transposed: Graph, layer: _Layer, w_t: Array, k: int, t: int, g: Array, above: Array, states: Array, pre: Array,
+    room: _Room, w_grad: Array,
+) -> None:  # fmt: skip
+    """Compute P of step t from that of the step above, of the last from g, and add to the gradients of X V and W."""
+    nodes, nothing, how = pre.shape[0], transposed.nothing, ELU_GATED if layer.elu else GATED
+    share, step = pre.dtype.type(1 / layer.bias.shape[1]), min(t + 1, w_t.shape[0]) - 1
+    for lo in range(0, nodes, ROWS):
+        hi = min(lo + ROWS, nodes)
+        here, state, block = pre[lo:hi], states[t * nodes + lo : t * nodes + hi], room.block[: hi - lo]
+        if t == layer.steps - 1:
+            _gate(here.reshape(-1), g[lo:hi].reshape(-1), share, state.reshape(-1), layer.elu, layer.slope)
+        else:
+            total = w_grad[step, k]
+            _propagate(transposed, above, transposed.blocks, block, lo, hi)
+            multiply(total, total, state.T, block, PLAIN, total, layer.slope)
+            multiply(here, nothing, block, w_t[step, k], how, state, layer.slope)
+        if layer.drops:
+            _drop(layer, here, room.skip[lo:hi], room.skip[lo:hi], lo, k, t, room)
+        else:
+            _add(room.skip[lo:hi].reshape(-1), here.reshape(-1))
+
+
+@compiled()
+def _backward(
+    graph: Graph, layers: Layers, transposed: Graph, w0_ts: Array, w_ts: Array, v_ts: Array, x: Array, kept: Array,
+    g: Array, needs_x: bool, x_grad: Array, w0_grad: Array, w_grad: Array, v_grad: Array, bias_grad: Array,
+    lo: int, hi: int,
+) -> None:  # fmt: skip
+    count, nodes, fan_in = g.shape[0], x.shape[1], x.shape[2]
+    groups, versions, stacks, width = bias_grad.shape
+    slope, zero, ones = layers.slope, layers.slope - layers.slope, np.ones((1, nodes), x.dtype)
+    pre, above, lifted = matrix(nodes, width, x), matrix(nodes, width, x), matrix(nodes, fan_in, x)
+    keep = kept.shape[0] > 0
+    room = _room(x, width, 0 if keep else layers.steps, layers.drops)
+    skip = room.skip  # X V while the states are computed, its gradient after that
+    for group in range(lo, hi):
+        r = min(group, w0_ts.shape[0] - 1)
+        w0_t, w_t, v_t = w0_ts[r], w_ts[r], v_ts[r]
+        for i in range(count * group // groups, count * (group + 1) // groups):
+            layer, features = _layer(layers, i, count), x[min(i, x.shape[0] - 1)]
+            _propagate_x(graph, layer, features, room)
+            lifted[:] = zero
+            for k in range(stacks):
+                states = kept[i, k] if keep else room.states
+                if not keep:
+                    _run(graph, layer, features, k, states, room)
+                skip[:] = zero
+                for t in range(layer.steps - 1, -1, -1):
+                    pre, above = above, pre
+                    _step_back(transposed, layer, w_t, k, t, g[i], above, states, pre, room, w_grad[group])
+                    version, complete = min(t, versions - 1), t == 0 or versions > 1
+                    if layer.drops or complete:  # the bias is added behind dropout
+                        total = bias_grad[group, version, k : k + 1]
+                        multiply(total, total, ones, pre if layer.drops else skip, PLAIN, total, slope)
+                    if complete:
+                        total = v_grad[group, version, k]
+                        multiply(total, total, features.T, skip, PLAIN, total, slope)
+                        if needs_x:
+                            multiply(x_grad[i], x_grad[i], skip, v_t[version, k], PLAIN, x_grad[i], slope)
+                        skip[:] = zero
+                if layer.propagates_x:
+                    total = w0_grad[group, k]
+                    multiply(total, total, room.lx.T, pre, PLAIN, total, slope)
+                    if needs_x:
+                        multiply(lifted, lifted, pre, w0_t[k], PLAIN, lifted, slope)
+            if layer.propagates_x and needs_x:
+                _propagate(transposed, lifted, transposed.x_blocks, room.lx, 0, nodes)
+                _add(x_grad[i].reshape(-1), room.lx.reshape(-1))
+
+
+def graphs_of(op: tuple[Any, ...], fan_in: int, width: int) -> tuple[Graph, Graph]:
+    """Return an operator and its transpose as the kernels take them."""
+    nothing, blocks = np.zeros((1, max(fan_in, width)), to_numpy(op[2]).dtype), (_blocks(fan_in), _blocks(width))
+    rowptr, col, value, t_rowptr, t_col, t_value = (to_numpy(part) for part in op[:6])
+    return Graph(rowptr, col, value, *blocks, nothing), Graph(t_rowptr, t_col, t_value, *blocks, nothing)
+
+
+def layers_of(
+    settings: Any, seed: Tensor | None, p: Tensor, w0: Tensor | None, w: Tensor, v: Tensor, bias: Tensor | None
+) -> Layers:
+    """Return layers as the kernels take them: weights as `Layers` has them, a seed and a drop rate for each trial."""
+    trials, versions, stacks, fan_in, width = v.shape
+    w0 = v.new_zeros(1).expand(trials, stacks, fan_in, width) if w0 is None else w0
+    bias = v.new_zeros(1).expand(trials, versions, stacks, width) if bias is None else bias
+    keys = torch.zeros(trials, dtype=torch.int64) if seed is None else seed.reshape(trials)
+    rates = p.reshape(trials).double()
+    return Layers(
+        to_numpy(w0), to_numpy(w), to_numpy(v), to_numpy(bias), settings.steps, settings.init != "zero",
+        settings.act == "elu", to_numpy(v).dtype.type(SLOPES.get(settings.act, settings.slope)),
+        seed is not None and bool((rates > 0).any()), to_numpy(torch.stack([keys & MASK, (keys >> 32) & MASK], 1)),
+        thresholds(rates).numpy(), to_numpy((1.0 / (1.0 - rates)).to(v.dtype)),
+    )  # fmt: skip
+
+
+def _share_out(kernel: Any, arguments: tuple[Any, ...], parts: int) -> None:
+    """Share the parts out, in more pieces than there are threads: one held up leaves the rest to others."""
+    pieces = min(parts, 4 * torch.get_num_threads())
+    threads.share_out(kernel, arguments, [parts * k // pieces for k in range(pieces + 1)])
+
+
+def forward(graph: Graph, layers: Layers, x: Array, count: int, keep: bool) -> tuple[Array, Array]:
+    """Return the means over the stacks of so many signals or trials, and their states if they are kept.
+
+    Args:
+        graph: L.
+        layers: the weights.
+        x: shape (B, N, F_in); with B = 1, all share it.
+        count: signals or trials.
+        keep: whether the states, shape (count, K, T * N, F_out), are kept.
+    """
+    nodes, stacks, width = x.shape[1], *layers.bias.shape[2:]
+    out = np.empty((count, nodes, width), x.dtype)
+    kept = np.empty((count if keep else 0, stacks, layers.steps * nodes, width), x.dtype)
+    _share_out(_forward, (graph, layers, x, kept, out), count)
+    return out, kept
+
+
+def backward(
+    graph: Graph, transposed: Graph, layers: Layers, x: Array, kept: Array, g: Array, groups: int, needs_x: bool
+) -> tuple[Array, ...]:
+    """Return the gradients of x (of each, if they share it), and of W0, W, V and the bias as ``groups`` sums."""
+    used = (layers.w0, layers.w, layers.v, layers.bias)
+    turned = (np.ascontiguousarray(np.swapaxes(weight, -1, -2)) for weight in used[:3])
+    found = [np.zeros((groups, *weight.shape[1:]), weight.dtype) for weight in used]
+    x_grad = np.zeros((g.shape[0], *x.shape[1:]) if needs_x else (1, 1, 1), x.dtype)
+    _share_out(_backward, (graph, layers, transposed, *turned, x, kept, g, needs_x, x_grad, *found), groups)
+    return x_grad, *found

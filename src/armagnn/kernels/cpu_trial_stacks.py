@@ -1,0 +1,75 @@
+"""An ARMA layer of several steps for many trials, trial by trial: `cpu_stacks` has the kernels.
+
+Unlike those of signals, the states are kept for the backward pass: to draw the masks of the skip connections again
+costs more than to bring the states of a batch of graphs from memory.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from armagnn.kernels import cpu_stacks
+from armagnn.kernels.cpu_arrays import to_numpy
+from armagnn.kernels.cpu_stacks import Graph, Layers, graphs_of, layers_of
+from armagnn.kernels.one_by_one import Tensors
+from armagnn.kernels.products import split
+
+
+def _inputs(t: Tensors) -> tuple[Graph, Graph, Layers, Tensor]:
+    """Return the operator, its transpose, the layers, and X with the trials first (or 1, if they share it)."""
+    assert t.x is not None
+    assert t.w is not None
+    s, own, fan_in = t.settings, t.x.dim() == 3, t.x.shape[-1]
+
+    def of_stacks(weight: Tensor) -> Tensor:
+        """Return (..., R, F_in, K * F_out) or (..., F_in, R * K * F_out) as (R, ..., K, F_in, F_out)."""
+        stacked = weight.view(*weight.shape[:-1], -1, s.stacks, s.width)  # (..., F_in, R or 1, K, F_out)
+        if own:
+            return stacked.squeeze(-3).transpose(-3, -2).movedim(-4, 0)
+        return stacked.movedim(-4, -2).movedim(-4, 0)
+
+    layers = layers_of(
+        s,
+        t.seed,
+        s.p if isinstance(s.p, Tensor) else torch.zeros(t.trials),
+        of_stacks(t.w0),
+        split(t.w, 1, t.trials, s.stacks).movedim(1, 0),
+        of_stacks(t.v),
+        None if t.bias is None else t.bias.view(-1, t.trials, s.stacks, s.width).movedim(1, 0),
+    )
+    return *graphs_of(t.op, fan_in, s.width), layers, t.x.transpose(0, 1) if own else t.x.unsqueeze(0)
+
+
+def forward(t: Tensors, keep: bool) -> tuple[Tensor, Tensor]:
+    """Return the mean of the stacks, shape (N * R, F_out), and, to keep for the way back, the states."""
+    graph, _, layers, x = _inputs(t)
+    out, kept = cpu_stacks.forward(graph, layers, to_numpy(x), t.trials, keep)
+    return torch.from_numpy(out).transpose(0, 1).reshape(-1, t.settings.width), torch.from_numpy(kept)
+
+
+def backward(t: Tensors, g: Tensor, states: Tensor, needs_x: bool) -> tuple[Tensor | None, ...]:
+    """Return the gradients of x, W0, W, V and the bias from that of the mean."""
+    assert t.x is not None
+    graph, transposed, layers, x = _inputs(t)
+    own = t.x.dim() == 3
+    of_trials = to_numpy(g.reshape(-1, t.trials, t.settings.width).transpose(0, 1))
+    x_grad, *found = cpu_stacks.backward(
+        graph, transposed, layers, to_numpy(x), states.numpy(), of_trials, t.trials, needs_x
+    )
+    w0_grad, w_grad, v_grad, bias_grad = map(torch.from_numpy, found)
+
+    def of_features(weight: Tensor) -> Tensor:
+        """Return a gradient (R, ..., K, F_in, F_out) in the shape of the weights."""
+        if own:
+            return weight.movedim(0, -4).transpose(-3, -2).flatten(-2)
+        return weight.movedim(0, -4).movedim(-2, -4).flatten(-3)
+
+    of_x = torch.from_numpy(x_grad)
+    return (
+        (of_x.transpose(0, 1) if own else of_x.sum(0)) if needs_x else None,
+        of_features(w0_grad),
+        w_grad.movedim(0, 1).flatten(1, 2),
+        of_features(v_grad),
+        None if t.bias is None else bias_grad.movedim(0, 1).flatten(1),
+    )

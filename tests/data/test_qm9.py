@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import torch
 
 from armagnn.data import GraphsDataset, load, load_graphs, node_features, statistics_of
 from armagnn.data.arrays import Arrays, pack_arrays
-from armagnn.data.qm9 import TARGETS, parse_qm9
+from armagnn.data.qm9 import TARGETS, parse_qm9, with_bond_orders
 from armagnn.errors import DataError
 
 HEADER = "gdb_idx,smiles,mu,alpha,homo,lumo,gap,r2,zpve,u0,cv,u0_atom"
@@ -100,6 +101,21 @@ def test_graphs_that_do_not_fit_are_refused(change: Callable[[Arrays], object], 
 def test_tables_that_do_not_fit_are_refused(csv: bytes, message: str) -> None:
     with pytest.raises(DataError, match=message):
         parse(csv, graphs())
+
+
+def test_bonds_weigh_what_their_order_is() -> None:
+    arrays = graphs()
+    arrays["bond_type"] = np.array([3, 4, 2], dtype=np.uint8)
+    bare = parse(table(), arrays)
+    orders = with_bond_orders(bare)
+    assert bare.edge_weight is None
+    assert orders.edge_weight.tolist() == [{1: 1.0, 2: 2.0, 3: 3.0, 4: 1.5}[kind] for kind in bare.edge_labels.tolist()]
+    assert orders.sha256 != bare.sha256
+    assert torch.equal(orders.select([2]).edge_weight, with_bond_orders(bare.select([2])).edge_weight)
+    with pytest.raises(DataError, match="types of bonds"):
+        with_bond_orders(replace(bare, edge_labels=None))
+    with pytest.raises(DataError, match="types of bonds"):
+        with_bond_orders(replace(bare, edge_labels=bare.edge_labels + 3))
 
 
 def test_the_real_files(real: Callable[[str], str]) -> None:

@@ -13,6 +13,7 @@ from armagnn.cli import app
 from armagnn.paper import graph_search as search
 from armagnn.paper.choices import FIRST_SEED
 from armagnn.paper.graph_tables import graph_config, graph_trials
+from armagnn.paper.jobs import content_of
 from armagnn.paper.published_graphs import CLASSIFIERS, REGRESSORS
 from armagnn.training.record import Record
 from armagnn.training.store import Store
@@ -25,7 +26,7 @@ def test_the_settings_are_the_same_for_all_methods(dataset: str, methods: tuple[
         assert len(space) == 12
         assert space[0].lr == 1e-3
         for own, other in zip(space, spaces["arma"], strict=True):
-            for name in ("act", "slots", "hidden_dropout", "l2", "lr"):
+            for name in ("act", "slots", "hidden_dropout", "l2", "lr", "edges"):
                 assert getattr(own, name) == getattr(other, name)
             assert own.skip_dropout == (other.skip_dropout if method == "arma" else 0)
             assert (own.k, own.t, own.protocol) == (
@@ -45,7 +46,7 @@ def record(fold: int, index: int, seed: int, accuracy: float, loss: float) -> Re
     config = search.search_trials("mutag", "arma", 3, 1, 10)[index].config
     metrics = {"val_accuracy": accuracy, "val_loss": loss}
     table = search.SEARCH_TABLES[False]
-    return Record(table, "mutag", "arma", "tuned", index, fold, FIRST_SEED + seed - 1, vars(config), metrics)
+    return Record(table, "mutag", "arma", "tuned", index, fold, FIRST_SEED + seed - 1, content_of(config), metrics)
 
 
 def test_each_fold_chooses_by_accuracy_then_loss() -> None:
@@ -71,12 +72,12 @@ def test_each_fold_chooses_by_accuracy_then_loss() -> None:
 
 def test_a_property_chooses_from_short_trainings_and_trains_long() -> None:
     (trial,) = search.search_trials("qm9/mu", "arma", 1, 1, 1)
-    assert (trial.config.epochs, trial.fold) == (30, 0)
+    assert (trial.config.epochs, trial.fold) == (search.SHORT, 0)
     metrics = {"val_loss": 0.4, "val_mse": 0.4}
     found = search.choose_graphs(
-        [Record("t", "qm9/mu", "arma", "tuned", 0, 0, trial.seed, vars(trial.config), metrics)], 1, 1
+        [Record("t", "qm9/mu", "arma", "tuned", 0, 0, trial.seed, content_of(trial.config), metrics)], 1, 1
     )
-    assert {place: config["epochs"] for place, config in found.items()} == {"qm9/mu/arma/0": 1000}
+    assert {place: config["epochs"] for place, config in found.items()} == {"qm9/mu/arma/0": search.LONG}
 
 
 def test_the_command_searches_and_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

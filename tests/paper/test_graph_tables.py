@@ -72,7 +72,7 @@ def test_the_hyperparameters_are_the_papers(paper: str) -> None:
 
 
 def test_the_networks_are_the_papers() -> None:
-    dataset, features, _ = graphs._load("mutag")
+    dataset, features, _ = graphs._load("mutag", "plain")
     for method in CLASSIFIERS:
         net = graphs.graph_config("mutag", method).network(dataset, features)
         assert len(net.convs) == 3

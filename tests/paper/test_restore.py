@@ -12,6 +12,7 @@ from armagnn.data import load
 from armagnn.errors import DataError, ParameterError
 from armagnn.paper import node_classification as node
 from armagnn.paper.graph_tables import graph_config
+from armagnn.paper.jobs import content_of
 from armagnn.paper.restore import restore
 from armagnn.training.export import export_csv
 from armagnn.training.record import Record
@@ -45,12 +46,12 @@ def test_the_fold_has_its_own_configuration(tmp_path: Path) -> None:
     first, *others = (graph_config("mutag", "chebyshev", "tuned", fold=fold) for fold in range(10))
     other = next(fold for fold, config in enumerate(others, 1) if config != first)
     records = [
-        Record("graph-classification", "mutag", "chebyshev", "tuned", 0, fold, 0, asdict(first), {"accuracy": 80.0})
+        Record("graph-classification", "mutag", "chebyshev", "tuned", 0, fold, 0, content_of(first), {"accuracy": 80.0})
         for fold in (0, other)
     ]
     export_csv(records, tmp_path / "graph-classification.csv")
     found = restore(tmp_path / "graph-classification.csv")
-    assert [(record.fold, record.config) for record in found.records] == [(0, asdict(first))]
+    assert [(record.fold, record.config) for record in found.records] == [(0, content_of(first))]
     assert found.other == 1
 
 

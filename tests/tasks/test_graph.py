@@ -17,7 +17,7 @@ from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.kernels.random import keys, source
 from armagnn.nn import ARMAConv
 from armagnn.nn.stack import Stack
-from armagnn.operators.batches import batches_of
+from armagnn.operators.batches import GraphBatches, batches_of
 from armagnn.tasks import PEERS, GraphNet, GraphTask
 from armagnn.training import Setting, Trials
 from armagnn.training.seeded import seeded
@@ -416,3 +416,25 @@ def test_frequencies_change_no_training(mutag: GraphsDataset, monkeypatch: pytes
     assert make_task(mutag, make_net("cayley")).graphs.spectra is None
     for one, other in zip(with_vectors, run(mutag, "cayley", settings), strict=True):
         assert_close(one, other)
+
+
+@pytest.mark.parametrize("method", ["arma", "gcn", "chebyshev", "cayley"])
+def test_weights_of_edges_are_seen(method: str, mutag: GraphsDataset) -> None:
+    """A batch of weighted graphs gives what each gives alone, from its own operator, and not what plain edges give."""
+    low, high = mutag.edge_index.sort(0).values
+    weighted = replace(mutag, edge_weight=1.0 + (low * 7 + high * 3) % 5 / 2)
+    net = make_net(method).double().eval()
+    ids = torch.tensor([3, 0, 17])
+    outputs = []
+    for data in (mutag, weighted):
+        task = make_task(data, net)
+        batch = task.graphs.take(ids)
+        outputs.append(net(task.x[batch.nodes], batch))
+        for row, number in zip(outputs[-1], ids.tolist(), strict=True):
+            conv: Any = net.convs[0]
+            one = data.select([number])
+            op = conv.operator(one.edge_index, one.num_nodes, one.edge_weight, F64)
+            alone = GraphBatches(op, one.ptr).take([0])  # and no frequencies
+            x = task.x[mutag.ptr[number] : mutag.ptr[number + 1]]
+            torch.testing.assert_close(net(x, alone)[0], row, rtol=1e-10, atol=1e-10)
+    assert (outputs[0] - outputs[1]).abs().max() > 1e-5

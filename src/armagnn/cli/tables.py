@@ -61,7 +61,8 @@ def show_plan(jobs: Sequence[Job], store: Path) -> None:
         with notes.status(f"a few steps of {config.dataset} {config.method} {config.protocol}"):
             seconds = left[0].make().probe() if left else 0.0
         lasting = sum(record.epochs for record in done) / len(done) if done else None
-        times = [len(left) * seconds * n for n in (config.patience + 1, config.epochs, lasting or config.epochs)]
+        least = min(config.patience + 1, config.epochs)
+        times = [len(left) * seconds * n for n in (least, config.epochs, lasting or config.epochs)]
         total = [sum(pair) for pair in zip(total, times, strict=True)]
         configs = [trial.config for job in group for trial in job.trials]
         names = list(dict.fromkeys(f"{c.dataset} {c.method} {c.protocol}" for c in configs))

@@ -30,6 +30,7 @@ class GraphsDataset:
         node_labels: (N,) int64, the raw label of each node, where there are such.
         node_attr: (N, F) float32, the raw attributes of each node, where there are such.
         edge_labels: (E,) int64, the raw label of each directed edge, where there are such.
+        edge_weight: (E,) float32, the weight of each directed edge, the same in both directions; None if all are 1.
         split: (G,) int64, 0 train, 1 validation, 2 test, where the file has a split.
         provenance: what to call the data in results.
         targets: the T names of the targets of a regression.
@@ -54,6 +55,7 @@ class GraphsDataset:
     node_labels: Tensor | None = None
     node_attr: Tensor | None = None
     edge_labels: Tensor | None = None
+    edge_weight: Tensor | None = None
     split: Tensor | None = None
     provenance: str = ""
     targets: tuple[str, ...] = ()
@@ -113,6 +115,7 @@ class GraphsDataset:
             node_labels=None if self.node_labels is None else self.node_labels[nodes],
             node_attr=None if self.node_attr is None else self.node_attr[nodes],
             edge_labels=None if self.edge_labels is None else self.edge_labels[edges],
+            edge_weight=None if self.edge_weight is None else self.edge_weight[edges],
             split=None if self.split is None else self.split[ids],
         )
 
@@ -128,7 +131,7 @@ class GraphsDataset:
 
     def to(self, device: torch.device | str) -> GraphsDataset:
         """The same dataset with every tensor on `device`."""
-        names = ("edge_index", "ptr", "y", "node_labels", "node_attr", "edge_labels", "split")
+        names = ("edge_index", "ptr", "y", "node_labels", "node_attr", "edge_labels", "edge_weight", "split")
         tensors: dict[str, Any] = {name: getattr(self, name) for name in names}
         moved: dict[str, Any] = {name: None if t is None else t.to(device) for name, t in tensors.items()}
         return replace(self, **moved)

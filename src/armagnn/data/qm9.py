@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import zlib
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -65,6 +66,32 @@ def parse_qm9(
         provenance=provenance or name,
         targets=TARGETS,
         feature_kinds=("labels",),
+    )
+
+
+ORDERS: Final = (0.0, 1.0, 2.0, 3.0, 1.5)
+"""The order of each type of bond: single, double, triple, aromatic."""
+
+
+def with_bond_orders(molecules: GraphsDataset) -> GraphsDataset:
+    """The same molecules, the edges weighted by the order of the bond: A_ij = 1, 2, 3, or 1.5 in an aromatic ring.
+
+    Example:
+        >>> one = torch.tensor([[0, 1], [1, 0]])
+        >>> ptr, y, types = torch.tensor([0, 2]), torch.zeros(1, 1), torch.tensor([2, 2])
+        >>> ethene = GraphsDataset("ethene", one, ptr, y, num_classes=0, sha256="", edge_labels=types)
+        >>> with_bond_orders(ethene).edge_weight
+        tensor([2., 2.])
+    """
+    types = molecules.edge_labels
+    if types is None or (len(types) and not 1 <= int(types.min()) <= int(types.max()) < len(ORDERS)):
+        raise DataError(f"{molecules.name} has no types of bonds (edge_labels 1 to {len(ORDERS) - 1}).")
+    weights = torch.tensor(ORDERS, device=types.device)[types]
+    return replace(
+        molecules,
+        edge_weight=weights,
+        sha256=hashlib.sha256(f"{molecules.sha256} bond orders".encode()).hexdigest(),
+        provenance=f"{molecules.provenance}, edges weighted by bond order",
     )
 
 

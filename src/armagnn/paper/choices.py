@@ -11,7 +11,6 @@ import io
 import json
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -19,7 +18,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from armagnn.errors import ParameterError
-from armagnn.paper.jobs import CellTrial
+from armagnn.paper.jobs import CellTrial, content_of
 from armagnn.training.record import Record
 
 ConfigT = TypeVar("ConfigT")
@@ -84,7 +83,7 @@ def choose(
     for (dataset, method, fold), done in sorted(cells.items()):
         settings: dict[Any, dict[tuple[str, int], None]] = {}
         for trial in search(dataset, method):
-            settings.setdefault(trial.config, {})[_text(asdict(trial.config)), trial.seed] = None
+            settings.setdefault(trial.config, {})[_text(content_of(trial.config)), trial.seed] = None
         if all(place in done for own in settings.values() for place in own):
             scores = {config: _score([done[place] for place in own]) for config, own in settings.items()}
             best[dataset, method, fold] = max(scores, key=lambda config: scores[config])  # first of equals
@@ -110,6 +109,6 @@ def trials_csv(records: Iterable[Record], shown: Sequence[str]) -> str:
     for record in sorted(records, key=lambda record: (*record.cell, record.fold, record.run)):
         accuracy = record.metrics.get("val_accuracy")
         scores = ["" if accuracy is None else f"{accuracy:.2f}", f"{record.metrics['val_loss']:.5g}"]
-        settings = [record.config[name] for name in shown]
+        settings = [record.config.get(name, "") for name in shown]
         writer.writerow([record.dataset, record.method, record.fold, *settings, record.seed, *scores, record.epochs])
     return table.getvalue()

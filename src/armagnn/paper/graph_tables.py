@@ -14,7 +14,7 @@ average runs over the 9 slots that a molecule has in a zero-padded batch, as the
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -22,9 +22,10 @@ from typing import Any, Final
 import torch
 
 from armagnn.data import Fold, GraphsDataset, NodeFeatures, folds, load_graphs, node_features
+from armagnn.data.qm9 import with_bond_orders
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.paper.choices import chosen_config
-from armagnn.paper.jobs import CellTrial
+from armagnn.paper.jobs import CellTrial, content_of
 from armagnn.paper.published_graphs import (
     CLASSIFICATION,
     CLASSIFIERS,
@@ -75,6 +76,7 @@ class GraphConfig:
         epochs: most epochs.
         patience: epochs without improvement after which a trial stops.
         stop_on: "accuracy" or "loss".
+        edges: "plain", or "bond orders" for edges of QM9 that are weighted by them.
     """
 
     dataset: str
@@ -95,6 +97,7 @@ class GraphConfig:
     epochs: int
     patience: int
     stop_on: str
+    edges: str = "plain"
 
     def setting(self, seed: int) -> Setting:
         """What may differ between the trials of a batch: the nine properties of QM9 too."""
@@ -105,7 +108,7 @@ class GraphConfig:
     def shape(self) -> tuple[Any, ...]:
         """What must be the same in a batch."""
         network = (self.method, self.protocol, self.k, self.t, self.hidden, self.depth, self.head, self.act, self.slots)
-        return self.data_name, *network, self.batch, self.epochs, self.patience, self.stop_on
+        return self.data_name, *network, self.batch, self.epochs, self.patience, self.stop_on, self.edges
 
     @property
     def data_name(self) -> str:
@@ -119,11 +122,11 @@ class GraphConfig:
 
     def data_sha256(self) -> str:
         """Checksum of the dataset."""
-        return _load(self.data_name)[0].sha256
+        return _load(self.data_name, "plain")[0].sha256
 
     def make(self, settings: Sequence[Setting], fold: int, device: torch.device) -> Trials:
         """The trials, ready to run; the order of the batches is the fold's."""
-        dataset, features, splits = _load(self.data_name)
+        dataset, features, splits = _load(self.data_name, self.edges)
         net = self.network(dataset, features)
         task = GraphTask(
             dataset, net, splits[fold], batch_size=self.batch, order=fold, features=features, device=device
@@ -149,7 +152,10 @@ class GraphConfig:
 
 
 @cache
-def _load(name: str) -> tuple[GraphsDataset, NodeFeatures, list[Fold]]:
+def _load(name: str, edges: str) -> tuple[GraphsDataset, NodeFeatures, list[Fold]]:
+    if edges == "bond orders":
+        plain, features, splits = _load(name, "plain")
+        return with_bond_orders(plain), features, splits
     dataset = load_graphs(name)
     return dataset, node_features(dataset), folds(dataset)
 
@@ -239,6 +245,6 @@ def is_current_graph(record: Record) -> bool:
     if record.table not in (CLASSIFICATION_TABLE, REGRESSION_TABLE):
         return True
     try:
-        return record.config == asdict(graph_config(*record.cell, fold=record.fold))
+        return record.config == content_of(graph_config(*record.cell, fold=record.fold))
     except ParameterError:
         return False

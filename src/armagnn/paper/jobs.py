@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -56,6 +56,17 @@ class Config(Protocol):
         """The trials, ready to run."""
 
 
+def content_of(config: Any) -> dict[str, Any]:
+    """A configuration as plain JSON. A field that came later has a default, and with it stays out: it renames no trial.
+
+    Example:
+        >>> from armagnn.paper.graph_tables import graph_config
+        >>> "edges" in content_of(graph_config("qm9/mu", "arma"))
+        False
+    """
+    return {field.name: value for field in fields(config) if (value := getattr(config, field.name)) != field.default}
+
+
 @dataclass(frozen=True)
 class CellTrial:
     """One trial of a table: its configuration, its number in the cell, its seed, its fold."""
@@ -89,7 +100,7 @@ class Job:
     @cached_property
     def _trials_by_key(self) -> dict[str, CellTrial]:
         return {
-            trial_key(self.table, asdict(trial.config), trial.seed, trial.fold, self.data_sha256): trial
+            trial_key(self.table, content_of(trial.config), trial.seed, trial.fold, self.data_sha256): trial
             for trial in self.trials
         }  # fmt: skip
 
@@ -155,7 +166,7 @@ def _train(job: Job) -> Iterator[Record | None]:
             config = trial.config
             yield Record(
                 job.table, config.dataset, config.method, config.protocol, trial.run, trial.fold, trial.seed,
-                asdict(config), metrics, outcome.epochs, outcome.seconds, current_versions(), job.data_sha256, name,
+                content_of(config), metrics, outcome.epochs, outcome.seconds, current_versions(), job.data_sha256, name,
             )  # fmt: skip
     saver.clear()
 

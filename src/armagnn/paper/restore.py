@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -17,6 +16,7 @@ from armagnn.errors import DataError, ParameterError
 from armagnn.paper import node_classification as node
 from armagnn.paper.graph_signal import SIGNAL_TABLE, signal_config
 from armagnn.paper.graph_tables import CLASSIFICATION_TABLE, REGRESSION_TABLE, graph_config
+from armagnn.paper.jobs import content_of
 from armagnn.training.export import COLUMNS
 from armagnn.training.record import Record, config_hash
 
@@ -72,7 +72,7 @@ def restore(path: str | Path) -> Restored:
                 absent[dataset] = str(error)
         if dataset in checksums:
             metrics = [(row["metric"], row["value"]) for row in group]
-            records.append(_record(path, values, asdict(config), metrics, checksums[dataset]))
+            records.append(_record(path, values, content_of(config), metrics, checksums[dataset]))
     return Restored(records, other, absent)
 
 
@@ -97,7 +97,7 @@ def _config(path: Path, values: dict[str, str]) -> Any:
         config = CONFIGS[path.stem](*cell, _integer(path, values, "fold"))
     except ParameterError:  # a cell that the table does not have now
         return None
-    return config if config_hash(asdict(config)) == values["config_hash"] else None
+    return config if config_hash(content_of(config)) == values["config_hash"] else None
 
 
 def _record(

@@ -118,9 +118,14 @@ class GraphNet(nn.Module):
         return 0
 
     def operator(self, dataset: GraphsDataset, dtype: torch.dtype) -> GraphOperator:
-        """The operator of all graphs of a dataset that the convolutions want; without edges if they look at none."""
+        """The operator of all graphs of a dataset that the convolutions want; without edges if they look at none.
+
+        Weights of edges count in ARMA, GCN, Chebyshev's filters and CayleyNet; PyG's methods have none.
+        """
         conv: Any = self.convs[0]
-        op: GraphOperator | None = conv.operator(dataset.edge_index, dataset.num_nodes, dtype=dtype)
+        op: GraphOperator | None = conv.operator(
+            dataset.edge_index, dataset.num_nodes, dataset.edge_weight, dtype
+        )
         if op is None:
             op = GraphOperator.from_edge_index(dataset.edge_index[:, :0], dataset.num_nodes, dtype=dtype)
         return op
@@ -295,13 +300,15 @@ class GraphTask:
         return (outputs.squeeze(-1) - chosen).square()
 
 
-_found: Any = WeakTensorKeyDictionary()  # by the edges: the folds of a dataset all want the same spectra
+_found: Any = WeakTensorKeyDictionary()  # by the edges (or their weights): all folds of a dataset want the same
 
 
 def _spectra(dataset: GraphsDataset, graphs: GraphBatches) -> GraphSpectra:
     """The spectra of all graphs of a dataset, kept as long as its edges are."""
     op = graphs.op
-    kept: dict[tuple[Any, ...], GraphSpectra] = _found.setdefault(dataset.edge_index, {})
+    kept: dict[tuple[Any, ...], GraphSpectra] = _found.setdefault(
+        dataset.edge_index if dataset.edge_weight is None else dataset.edge_weight, {}
+    )
     key = op.kind, op.dtype, op.device
     if key not in kept:
         kept[key] = graphs.find_spectra()

@@ -109,6 +109,6 @@ def trials_csv(records: Iterable[Record], shown: Sequence[str]) -> str:
     for record in sorted(records, key=lambda record: (*record.cell, record.fold, record.run)):
         accuracy = record.metrics.get("val_accuracy")
         scores = ["" if accuracy is None else f"{accuracy:.2f}", f"{record.metrics['val_loss']:.5g}"]
-        settings = [record.config.get(name, "") for name in shown]
+        settings = [record.config[name] for name in shown]
         writer.writerow([record.dataset, record.method, record.fold, *settings, record.seed, *scores, record.epochs])
     return table.getvalue()

@@ -129,3 +129,12 @@ def test_bad_input() -> None:
         bound(graphs, torch.zeros(3, dtype=torch.int64))
     with pytest.raises(ParameterError, match="toys: 1 graphs have no label"):
         bound(replace(graphs, y=torch.tensor([0, -1])), refined_classes(graphs))
+
+
+def test_weights_of_edges_are_seen() -> None:
+    path = torch.tensor([[0, 1, 1, 2, 3, 4, 4, 5], [1, 0, 2, 1, 4, 3, 5, 4]])
+    data = GraphsDataset("two", path, torch.tensor([0, 3, 6]), torch.zeros(2, dtype=torch.int64), 1, "")
+    assert refined_classes(data).tolist() == [0, 0]
+    weighted = replace(data, edge_weight=torch.tensor([1.0, 1, 3, 3, 1, 1, 1, 1]))
+    assert len(refined_classes(weighted).unique()) == 2
+    assert refined_classes(replace(data, edge_weight=torch.full((8,), 0.1))).tolist() == [0, 0]

@@ -205,3 +205,17 @@ def test_what_goes_another_way(taken: list[int]) -> None:
     assert taken == []
     conv(x, op)
     assert taken == [8]
+
+
+@pytest.mark.parametrize("name", ["initial_weight", "weight", "skip_weight", "bias"])
+@pytest.mark.parametrize("change", ["stacks", "dtype"])
+def test_weights_that_do_not_fit_do_not_reach_the_kernels(name: str, change: str, taken: list[int]) -> None:
+    x, op = problem(6, 3, 8)
+    conv = make(3, 4, 2, 2)
+    parameters = {key: value.detach() for key, value in conv.named_parameters()}
+    axis = {"initial_weight": 1, "weight": 1, "skip_weight": 2, "bias": 1}[name]
+    given = parameters[name]
+    wrong = given.float() if change == "dtype" else given.narrow(axis, 0, 1)
+    with pytest.raises((RuntimeError, ValueError, TypeError)):
+        torch.func.functional_call(conv, parameters | {name: wrong}, (x, op))
+    assert taken == []

@@ -210,6 +210,24 @@ def test_several_steps_stack_by_stack(kind: str, rate: str, shared: bool, monkey
             done.clear()
 
 
+@pytest.mark.parametrize("act", ["relu", "elu"])
+def test_more_rows_than_a_block_stack_by_stack(act: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "NODES", 300)
+    options = {"num_layers": 3, "num_stacks": 2, "shared_weights": False, "act": act}
+    problem = Problem("dense own", "tensor", fin=5, fout=6, **options)
+    problem.op = GraphOperator.from_edge_index(random_graph(NODES, 900, directed=True), NODES, dtype=torch.float64)
+    check(problem, monkeypatch)
+
+
+def test_a_state_that_is_nan_tells_its_gradient() -> None:
+    problem = Problem("dense own", "none", fin=2, fout=6, num_layers=2, num_stacks=2, act="elu")
+    with torch.no_grad():
+        problem.x[1, 0, 0] = torch.nan  # type: ignore[index]
+    *_, x_grad = problem.gradients(problem.mapped())
+    assert x_grad is not None
+    assert x_grad.isnan().any((1, 2)).tolist() == [False, True, False]
+
+
 def test_a_second_derivative_of_trials_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     always(monkeypatch)
     problem = Problem("dense own", "tensor", num_stacks=2, act="relu")

@@ -24,6 +24,7 @@ def test_the_settings_are_the_same_for_all_methods(dataset: str, methods: tuple[
     spaces = {method: search.graph_space(dataset, method, 12) for method in methods}
     for method, space in spaces.items():
         assert len(space) == 12
+        assert len(set(space)) == (10 if dataset == "qm9/mu" and method != "arma" else 12)
         assert space[0].lr == 1e-3
         for own, other in zip(space, spaces["arma"], strict=True):
             for name in ("act", "slots", "hidden_dropout", "l2", "lr", "edges"):
@@ -35,6 +36,13 @@ def test_the_settings_are_the_same_for_all_methods(dataset: str, methods: tuple[
                 "tuned",
             )
     assert search.graph_space("mutag", "arma", 12)[1:] != search.graph_space("dd", "arma", 12)[1:]
+
+
+def test_no_setting_is_tried_twice() -> None:
+    for method in REGRESSORS:
+        trials = search.search_trials("qm9/mu", method, search.SETTINGS, 3, 2)
+        assert len({(trial.config, trial.seed, trial.fold) for trial in trials}) == len(trials)
+    assert len(trials) == 4 * 3 * 2  # without skip connections
 
 
 def test_no_seed_is_a_reported_one() -> None:

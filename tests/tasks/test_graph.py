@@ -19,6 +19,7 @@ from armagnn.nn import ARMAConv
 from armagnn.nn.stack import Stack
 from armagnn.operators.batches import GraphBatches, batches_of
 from armagnn.tasks import PEERS, GraphNet, GraphTask
+from armagnn.tasks.graph import _spectra
 from armagnn.training import Setting, Trials
 from armagnn.training.seeded import seeded
 from armagnn.training.trials import DRAWS
@@ -438,3 +439,23 @@ def test_weights_of_edges_are_seen(method: str, mutag: GraphsDataset) -> None:
             x = task.x[mutag.ptr[number] : mutag.ptr[number + 1]]
             torch.testing.assert_close(net(x, alone)[0], row, rtol=1e-10, atol=1e-10)
     assert (outputs[0] - outputs[1]).abs().max() > 1e-5
+
+
+def test_methods_without_weights_refuse_them(mutag: GraphsDataset) -> None:
+    weighted = replace(mutag, edge_weight=torch.ones(mutag.edge_index.shape[1]))
+    for method in PEERS:
+        with pytest.raises(ParameterError, match="knows no edge weights"):
+            make_task(weighted, make_net(method))
+
+
+def test_frequencies_are_those_of_edges_and_weights(mutag: GraphsDataset) -> None:
+    """Sets of graphs that share their edges, or their weights, but not both, have spectra of their own."""
+    weights = 1.0 + torch.arange(mutag.edge_index.shape[1]) * 0.0
+    graph = mutag.graph[mutag.edge_index]
+    turned = mutag.ptr[graph] + mutag.ptr[graph + 1] - 1 - mutag.edge_index
+    cases = [mutag, replace(mutag, edge_weight=weights), replace(mutag, edge_weight=weights, edge_index=turned)]
+    net = make_net("cayley")
+    batches = [GraphBatches(net.operator(data, F64), data.ptr) for data in cases]
+    found = [_spectra(data, batch) for data, batch in zip(cases, batches, strict=True)]
+    assert len({id(one) for one in found}) == 3
+    assert _spectra(cases[1], batches[1]) is found[1]

@@ -26,10 +26,11 @@ def refined_classes(
         c_v^{(t+1)} = \left( c_v^{(t)}, \{\!\{ c_u^{(t)} : u \sim v \}\!\} \right), \qquad
         C_g = \{\!\{ c_v^{(\infty)} : v \in g \}\!\},
 
-    from the features of the nodes, and their self-loops, as first colours. Graphs of one class give the same output in
-    every network of `armagnn.tasks.GraphNet`, whatever its weights and depth: ARMA, GCN, Chebyshev, CayleyNet, GAT,
-    GraphSAGE, GIN (Xu et al., *How powerful are graph neural networks?*, 2019). A multiset is told by the sum of random
-    numbers of 64 bits, one for each colour: two different ones are taken for the same once in 10^19 comparisons.
+    from the features of the nodes, and their self-loops, as first colours; weights of edges are seen. Graphs of one
+    class give the same output in every network of `armagnn.tasks.GraphNet`, whatever its weights and depth: ARMA, GCN,
+    Chebyshev, CayleyNet, GAT, GraphSAGE, GIN (Xu et al., *How powerful are graph neural networks?*, 2019). A multiset
+    is told by the sum of random numbers of 64 bits, one for each colour: two different ones are taken for the same once
+    in 10^19 comparisons.
 
     Args:
         dataset: the graphs.
@@ -47,6 +48,9 @@ def refined_classes(
     if edge_labels and dataset.edge_labels is None:
         raise ParameterError(f"{dataset.name} has no edge labels; leave edge_labels=False.")
     labels = dataset.edge_labels.numpy(force=True) if edge_labels and dataset.edge_labels is not None else 0
+    if dataset.edge_weight is not None:
+        weights = dataset.edge_weight.numpy(force=True)
+        labels, _ = _numbered(np.stack(np.broadcast_arrays(labels, weights), axis=1).astype(np.float64))
     source, target = dataset.edge_index.numpy(force=True)
     edges = np.stack(np.broadcast_arrays(source, target, labels), axis=1).astype(np.int64)
     number, several = _numbered(edges)  # parallel edges are one of another kind

@@ -29,7 +29,7 @@ from armagnn.kernels.compiled import compiled
 from armagnn.kernels.cpu_arrays import MIN_PRODUCTS, Array, accumulator, to_numpy
 from armagnn.kernels.gather import blocks, gather
 
-# The activations that the kernel applies itself. The others need exp, which only torch has in vector form.
+# The activations that the kernel applies itself; the others need exp, and are torch's.
 _FUSED = ("none", "relu", "leaky_relu")
 
 NARROW = 8

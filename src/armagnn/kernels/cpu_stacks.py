@@ -41,9 +41,6 @@ from armagnn.kernels.tile import ACTIVATED, ELU, ELU_GATED, GATED, PLAIN, matrix
 ROWS = 128
 """Nodes whose neighbours are gathered before they are multiplied: few enough to stay near, and many enough for ∇W."""
 
-ACTIVATIONS = ("none", "relu", "leaky_relu", "elu")
-"""The activations that are applied here."""
-
 SLOPES = {"none": 1.0, "relu": 0.0}
 """What an activation multiplies negative numbers by; a leaky ReLU has its own, and an ELU its alpha in that place."""
 
@@ -80,7 +77,7 @@ class Layers(NamedTuple):
     scale: Array
 
 
-class _Layer(NamedTuple):
+class _TrialLayer(NamedTuple):
     """The layer of one trial, and where a signal's entries are among those of a batch that shares a seed."""
 
     w0: Array
@@ -123,10 +120,10 @@ def _room(x: Array, width: int, states: int, drops: bool) -> _Room:
 
 
 @compiled()
-def _layer(layers: Layers, i: int, count: int) -> _Layer:
+def _layer(layers: Layers, i: int, count: int) -> _TrialLayer:
     """Return the layer of signal or trial i of so many."""
     r, own = (i, True) if layers.v.shape[0] > 1 else (0, False)
-    return _Layer(
+    return _TrialLayer(
         layers.w0[r], layers.w[r], layers.v[r], layers.bias[r], layers.steps, layers.propagates_x, layers.elu,
         layers.slope, layers.drops, layers.key[r, 0], layers.key[r, 1], np.uint32(layers.limit[r]), layers.scale[r],
         0 if own else i, 1 if own else count,
@@ -144,7 +141,7 @@ def _propagate(graph: Graph, x: Array, blocks: tuple[Array, Array], out: Array, 
 
 
 @compiled()
-def _drop(layer: _Layer, x: Array, added: Array, out: Array, node: int, k: int, t: int, room: _Room) -> None:
+def _drop(layer: _TrialLayer, x: Array, added: Array, out: Array, node: int, k: int, t: int, room: _Room) -> None:
     """Write what dropout leaves of rows of X V or of their gradient, plus the rows (or the one row) ``added``."""
     # The mask of an entry depends on its place in the states of the whole batch, (N, batch, K, F_out), as everywhere.
     stacks, width = layer.bias.shape[1], x.shape[1]
@@ -166,7 +163,7 @@ def _gate(out: Array, g: Array, share: Any, state: Array, elu: bool, slope: Any)
     if elu:
         for i in range(out.size):
             z = g[i] * share
-            out[i] = z * (state[i] + slope) if state[i] <= zero else z
+            out[i] = z if state[i] > zero else z * (state[i] + slope)  # a state that is NaN passes it on
     else:
         for i in range(out.size):
             z = g[i] * share
@@ -174,7 +171,7 @@ def _gate(out: Array, g: Array, share: Any, state: Array, elu: bool, slope: Any)
 
 
 @compiled()
-def _run(graph: Graph, layer: _Layer, x: Array, k: int, states: Array, room: _Room) -> None:
+def _run(graph: Graph, layer: _TrialLayer, x: Array, k: int, states: Array, room: _Room) -> None:
     """Compute the states of a stack, which take turns where there is no room for all, from L X."""
     nodes = x.shape[0]
     skip, places, how = room.skip, states.shape[0] // nodes, ELU if layer.elu else ACTIVATED
@@ -199,7 +196,7 @@ def _run(graph: Graph, layer: _Layer, x: Array, k: int, states: Array, room: _Ro
 
 
 @compiled()
-def _propagate_x(graph: Graph, layer: _Layer, x: Array, room: _Room) -> None:
+def _propagate_x(graph: Graph, layer: _TrialLayer, x: Array, room: _Room) -> None:
     if layer.propagates_x:
         _propagate(graph, x, graph.x_blocks, room.lx, 0, x.shape[0])
     else:
@@ -226,8 +223,8 @@ def _forward(graph: Graph, layers: Layers, x: Array, kept: Array, out: Array, lo
 
 @compiled()
 def _step_back(
-    transposed: Graph, layer: _Layer, w_t: Array, k: int, t: int, g: Array, above: Array, states: Array, pre: Array,
-    room: _Room, w_grad: Array,
+    transposed: Graph, layer: _TrialLayer, w_t: Array, k: int, t: int, g: Array, above: Array, states: Array,
+    pre: Array, room: _Room, w_grad: Array,
 ) -> None:  # fmt: skip
     """Compute P of step t from that of the step above, of the last from g, and add to the gradients of X V and W."""
     nodes, nothing, how = pre.shape[0], transposed.nothing, ELU_GATED if layer.elu else GATED

@@ -19,6 +19,7 @@ from armagnn.kernels.products import split
 def _inputs(t: Tensors) -> tuple[Graph, Graph, Layers, Tensor]:
     """Return the operator, its transpose, the layers, and X with the trials first (or 1, if they share it)."""
     assert t.x is not None
+    assert t.w0 is not None
     assert t.w is not None
     s, own, fan_in = t.settings, t.x.dim() == 3, t.x.shape[-1]
 

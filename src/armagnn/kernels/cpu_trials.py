@@ -272,6 +272,7 @@ def _by_rows(weight: Tensor) -> Array:
 
 
 def _layer(t: Tensors) -> _Layer:
+    assert t.w0 is not None
     s, v = t.settings, t.v[0]
     columns, fan_in, kind = s.stacks * s.width, v.shape[-2], _kind(t)
     below, beside = (fan_in, 0) if v.dim() == 3 else (0, columns)
@@ -330,6 +331,7 @@ def forward(t: Tensors, keep: bool) -> tuple[Tensor, Tensor]:
 
 def backward(t: Tensors, g: Tensor, states: Tensor, needs_x: bool) -> tuple[Tensor | None, ...]:
     """Return the gradients of x, W0, W (which has none), V and the bias from that of the mean."""
+    assert t.w0 is not None
     gated = t.settings.act != "none"
     states = states if gated else t.v.new_empty(1, 1, _half(t))
     x_grad = t.v.new_empty(t.x.shape if needs_x and t.x is not None else (1, 1, 1))

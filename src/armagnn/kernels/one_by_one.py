@@ -10,6 +10,9 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
+ACTIVATIONS: Final = ("none", "relu", "leaky_relu", "elu")
+"""Those that `cpu_stacks` applies."""
+
 FEWEST: Final = 4
 """Trials below which they are too few to share out. Not the number of threads, on which no bit shall depend."""
 
@@ -27,7 +30,7 @@ STATES: Final = 1 << 22
 
 
 class Tensors(NamedTuple):
-    """What a layer of R trials is made of: as `Run` has it, with X sparse, or dense of shape (N, R, F_in)."""
+    """What a layer of R trials is made of, as `Run` has it: X sparse, or dense, (N, R, F_in), or (N, F_in) for all."""
 
     settings: Any
     trials: int
@@ -35,7 +38,7 @@ class Tensors(NamedTuple):
     sparse: tuple[Any, ...] | None
     x: Tensor | None
     seed: Tensor | None
-    w0: Tensor
+    w0: Tensor | None
     w: Tensor | None
     v: Tensor
     bias: Tensor | None
@@ -52,18 +55,26 @@ def one_by_one(t: Tensors) -> bool:
     plain = s.steps == 1 and s.init == "linear" and not s.early and s.act in ("none", "relu", "leaky_relu")
     if not plain or t.trials < FEWEST or (t.x is not None and t.x.dim() != 3):
         return False
-    return _same_kind(t) and _sizes_fit(t) and _pays(t)
+    return t.v.shape[0] == 1 and fits(t) and _pays(t)
 
 
 def stack_by_stack(t: Tensors) -> bool:
     """Return whether the trials of a layer of several steps go one by one, stack by stack."""
     s = t.settings
-    if s.steps < 2 or t.trials < 2 or s.init != "linear" or s.act not in ("none", "relu", "leaky_relu", "elu"):
+    if s.steps < 2 or t.trials < 2 or s.init != "linear" or s.act not in ACTIVATIONS:
         return False
     if t.x is None or t.w is None or t.x.shape[-1] > t.columns:  # it is X that is propagated first
         return False
     near = (t.op[0].shape[0] - 1) * s.width * t.v.element_size() <= STATES
-    return near and _same_kind(t) and _sizes_fit(t)
+    return near and fits(t)
+
+
+def fits(t: Tensors) -> bool:
+    """Return whether all numbers are of one kind, and W0, W, V and the bias of the shapes that X asks for.
+
+    A kernel that goes over a whole layer trusts them; what does not fit goes product by product, which complains.
+    """
+    return _same_kind(t) and _sizes_fit(t)
 
 
 def _same_kind(t: Tensors) -> bool:
@@ -73,7 +84,6 @@ def _same_kind(t: Tensors) -> bool:
 
 
 def _sizes_fit(t: Tensors) -> bool:
-    """Return whether W0, V and the bias have the shapes that X asks for; what else they have, others complain about."""
     if t.sparse is not None or (t.x is not None and t.x.dim() == 2):
         fan_in = t.sparse[3].shape[0] - 1 if t.sparse is not None else t.x.shape[1]  # type: ignore[union-attr]
         shape: tuple[int, ...] = fan_in, t.trials * t.columns
@@ -81,7 +91,7 @@ def _sizes_fit(t: Tensors) -> bool:
         assert t.x is not None
         shape = t.trials, t.x.shape[2], t.columns
     s, versions = t.settings, t.v.shape[0]
-    weights = t.w0.shape == shape and t.v.shape[1:] == shape and versions in (1, s.steps)
+    weights = t.v.shape[1:] == shape and versions in (1, s.steps) and (t.w0 is None or t.w0.shape == shape)
     if t.w is not None:
         weights &= t.w.shape[1:] == (t.trials * s.stacks, s.width, s.width) and t.w.shape[0] in (1, s.steps - 1)
     return weights and (t.bias is None or t.bias.shape == (versions, t.trials * t.columns))

@@ -11,6 +11,7 @@ from torch import Tensor
 from armagnn.kernels.backends import backend
 from armagnn.kernels.layer import gradients_of
 from armagnn.kernels.layer_run import Matrix, Settings
+from armagnn.kernels.one_by_one import ACTIVATIONS, Tensors, fits
 
 FEWEST: Final = 4
 """Signals below which they are too few to share out. Not the number of threads, on which no bit shall depend."""
@@ -74,20 +75,24 @@ def arma_signals(
     return out.view(*x.shape[:-1], settings.width)
 
 
-def usable_by_signals(settings: Settings, op: Matrix, x: Tensor) -> bool:
+def usable_by_signals(settings: Settings, op: Matrix, x: Tensor, weights: tuple[Tensor | None, ...]) -> bool:
     """Return whether signals (..., N, F_in) go one by one through a layer that may run as one operation.
+
+    The weights are W0, W, V and the bias.
 
     They do where that pays: over several steps, which is what the cache is for, and with an X that is narrower than the
     states, because it is X that is propagated first.
     """
     nodes, fan_in = x.shape[-2:]
+    w0, w, v, bias = weights
+    assert v is not None
     return (
         settings.steps > 1
         and x.shape[:-2].numel() >= FEWEST
         and fan_in <= settings.stacks * settings.width
         and nodes * settings.width * x.element_size() <= CACHE
-        and x.dtype in (torch.float32, torch.float64)
-        and op[2].dtype == x.dtype
-        and settings.act in ("none", "relu", "leaky_relu", "elu")
+        and w is not None
+        and settings.act in ACTIVATIONS
         and backend(x.device).ONE_BY_ONE
+        and fits(Tensors(settings, 1, op, None, x[(0,) * (x.dim() - 2)], None, w0, w, v, bias))
     )

@@ -200,7 +200,8 @@ class _Tile:
             below = builder.fcmp_ordered("<", z, self.zero)  # NaN is not below zero and stays
         else:
             gate = self.load(self.place("gate", row, self.number("c")))
-            below = builder.fcmp_ordered("<=", gate, self.zero)
+            compare = builder.fcmp_unordered if way == ELU_GATED else builder.fcmp_ordered  # there NaN passes on
+            below = compare("<=", gate, self.zero)
         if way == ELU:
             less = builder.fmul(self.expm1(z), self.splat(slope))
         elif way == ELU_GATED:

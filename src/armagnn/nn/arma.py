@@ -216,7 +216,7 @@ class ARMAConv(MessagePassing):
 
         matrix, sparse = op._arguments(), x._arguments() if isinstance(x, CSR) else None
         fused = function is None and kernels.usable(matrix, sparse)
-        if fused and isinstance(x, Tensor) and kernels.usable_by_signals(settings, matrix, x):
+        if fused and isinstance(x, Tensor) and kernels.usable_by_signals(settings, matrix, x, weights):
             return kernels.arma_signals(settings, matrix, again, seed, x, *weights)
         features = self._folded(x)
         dense = features if isinstance(features, Tensor) else None

@@ -72,7 +72,7 @@ def graph_space(dataset: str, method: str, count: int) -> list[GraphConfig]:
     for _ in range(count - 1):
         hidden, skip = (round(float(rate), 3) for rate in generator.uniform(0, 1, 2))
         l2, lr = log_uniform(generator, 1e-6, 1e-2), log_uniform(generator, 3e-4, 5e-3)
-        act, *_ = ("relu", "elu")[int(generator.integers(2))], *generator.integers(2, size=2)
+        act, _ = ("relu", "elu")[int(generator.integers(2))], generator.integers(2, size=2)  # once drawn, and kept so
         found.append(
             replace(
                 base,
@@ -94,19 +94,21 @@ def _of_molecules(base: GraphConfig, count: int) -> list[GraphConfig]:
         settings.append(("bond orders", act, skip, log_uniform(generator, 3e-4, 5e-3)))
     return [base] + [
         replace(base, edges=edges, act=act, skip_dropout=skip if base.method == "arma" else 0.0, lr=lr)
-        for edges, act, skip, lr in settings[: count - 1]
+        for edges, act, skip, lr in settings[: max(count - 1, 0)]
     ]
 
 
 def search_trials(dataset: str, method: str, count: int, seeds: int, folds: int) -> list[CellTrial]:
     """All trials of the search of one cell, in its first `folds` folds.
 
+    Settings that differ only in what a method does not have are one, and are tried once.
+
     Example:
         >>> len(search_trials("mutag", "gcn", 12, 3, 10)), len(search_trials("qm9/mu", "gcn", 12, 1, 1))
-        (360, 12)
+        (360, 10)
     """
     regression = dataset in REGRESSION
-    configs = graph_space(dataset, method, count)
+    configs = list(dict.fromkeys(graph_space(dataset, method, count)))
     configs = [replace(config, epochs=SHORT) for config in configs] if regression else configs
     return [
         CellTrial(config, index * seeds + offset, FIRST_SEED + offset, fold)

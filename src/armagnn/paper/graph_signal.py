@@ -31,7 +31,7 @@ from armagnn.data.catalogue import load_signals
 from armagnn.data.signals import SignalsDataset
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.paper.choices import chosen_config
-from armagnn.paper.jobs import CellTrial
+from armagnn.paper.jobs import CellTrial, content_of
 from armagnn.paper.published_signals import SIGNAL_HYPERPARAMETERS, SIGNAL_METHODS, SIGNAL_SETS
 from armagnn.tasks.node import conv_options
 from armagnn.tasks.signal import SignalNet, SignalTask, pooled_nodes
@@ -235,7 +235,7 @@ def is_current_signal(record: Record) -> bool:
     if record.table != SIGNAL_TABLE:
         return True
     try:
-        return record.config == asdict(signal_config(*record.cell))
+        return record.config == content_of(signal_config(*record.cell))
     except ParameterError:
         return False
 

@@ -43,6 +43,7 @@ from armagnn.training.trials import Trials
 CLASSIFICATION_TABLE: Final = "graph-classification"
 REGRESSION_TABLE: Final = "graph-regression"
 PROTOCOLS: Final = ("paper", "tuned")
+EDGES: Final = ("plain", "bond orders")
 BESIDE: Final = ("loss", "last", "first")
 """Stopping rules whose results are kept beside those of the one that is reported."""
 
@@ -153,6 +154,8 @@ class GraphConfig:
 
 @cache
 def _load(name: str, edges: str) -> tuple[GraphsDataset, NodeFeatures, list[Fold]]:
+    if edges not in EDGES:
+        raise UnknownNameError("edges", edges, EDGES)
     if edges == "bond orders":
         plain, features, splits = _load(name, "plain")
         return with_bond_orders(plain), features, splits

@@ -10,7 +10,7 @@ patience 100 (300 on PPI). ``wide`` is for PPI, beyond the paper: 512 units, ELU
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +20,7 @@ import torch
 from armagnn.data import NodeDataset, load
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.paper.choices import chosen_config
+from armagnn.paper.jobs import content_of
 from armagnn.paper.published import DATASETS, HYPERPARAMETERS, METHODS
 from armagnn.tasks import PEERS, NodeNet, NodeTask, conv_options
 from armagnn.training.record import Record
@@ -149,7 +150,7 @@ def is_current(record: Record) -> bool:
     if record.table != TABLE:
         return True
     try:
-        return record.config == asdict(config_of(*record.cell))
+        return record.config == content_of(config_of(*record.cell))
     except ParameterError:
         return False
 

@@ -125,7 +125,8 @@ def _regression(path: Path) -> str:
         "the validation loss, patience 50. Three runs share a fold, so the deviation is mostly that of the seeds, and "
         "so is the p-value of the lead, that of Welch's t-test. Read literally, the average runs over the 9 slots of a "
         "zero-padded batch, and three quarters of ARMA's skip connections are dropped.\n\n"
-        f'Under "tuned", every property chooses among {SETTINGS} settings, the first the paper\'s, by the validation '
+        f'Under "tuned", every property chooses among {SETTINGS} settings (4 for methods without skip '
+        "connections, which make the others), the first the paper's, by the validation "
         f"loss after {SHORT} epochs (`armagnn reproduce graph-regression-search`; a seed that is none of the reported; "
         "all that was tried is in `results/search/graph-regression.csv`), and then trains for "
         f"{LONG} epochs at most, where the literal reading has 1,000: what a processor can pay. Most of the settings "

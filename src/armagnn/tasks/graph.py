@@ -22,6 +22,7 @@ from armagnn.nn.stack import Stack
 from armagnn.operators import GraphOperator
 from armagnn.operators.batches import GraphBatch, GraphBatches, batches_of
 from armagnn.operators.spectra import GraphSpectra, vectors_pay
+from armagnn.tasks.node import PEERS
 from armagnn.tasks.plan import write_plan
 
 GRAPH_RATES: Final = ("hidden_dropout", "skip_dropout")
@@ -120,8 +121,10 @@ class GraphNet(nn.Module):
     def operator(self, dataset: GraphsDataset, dtype: torch.dtype) -> GraphOperator:
         """The operator of all graphs of a dataset that the convolutions want; without edges if they look at none.
 
-        Weights of edges count in ARMA, GCN, Chebyshev's filters and CayleyNet; PyG's methods have none.
+        Weights of edges count in ARMA, GCN, Chebyshev's filters and CayleyNet; PyG's methods refuse them.
         """
+        if dataset.edge_weight is not None and self.method in PEERS:
+            raise ParameterError(f"{self.method} knows no edge weights: give it graphs with edge_weight=None.")
         conv: Any = self.convs[0]
         op: GraphOperator | None = conv.operator(
             dataset.edge_index, dataset.num_nodes, dataset.edge_weight, dtype
@@ -300,15 +303,15 @@ class GraphTask:
         return (outputs.squeeze(-1) - chosen).square()
 
 
-_found: Any = WeakTensorKeyDictionary()  # by the edges (or their weights): all folds of a dataset want the same
+_found: Any = WeakTensorKeyDictionary()  # by the edges, then their weights: all folds of a dataset want the same
 
 
 def _spectra(dataset: GraphsDataset, graphs: GraphBatches) -> GraphSpectra:
     """The spectra of all graphs of a dataset, kept as long as its edges are."""
     op = graphs.op
-    kept: dict[tuple[Any, ...], GraphSpectra] = _found.setdefault(
-        dataset.edge_index if dataset.edge_weight is None else dataset.edge_weight, {}
-    )
+    weights = dataset.edge_index if dataset.edge_weight is None else dataset.edge_weight
+    of_edges = _found.setdefault(dataset.edge_index, WeakTensorKeyDictionary())
+    kept: dict[tuple[Any, ...], GraphSpectra] = of_edges.setdefault(weights, {})
     key = op.kind, op.dtype, op.device
     if key not in kept:
         kept[key] = graphs.find_spectra()

@@ -13,6 +13,7 @@ from armagnn.data.graphs_file import read_graphs_file
 from armagnn.data.integrity import verify
 from armagnn.data.node_file import read_node_file
 from armagnn.data.prepared import make_news
+from armagnn.data.qm9 import with_bond_orders
 from armagnn.data.refinement import Bound, bound, refined_classes
 from armagnn.data.signals import SignalsDataset
 from armagnn.data.tu_folder import read_tu_folder
@@ -49,4 +50,5 @@ __all__ = [
     "statistics",
     "statistics_of",
     "verify",
+    "with_bond_orders",
 ]

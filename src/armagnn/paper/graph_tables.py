@@ -21,8 +21,7 @@ from typing import Any, Final
 
 import torch
 
-from armagnn.data import Fold, GraphsDataset, NodeFeatures, folds, load_graphs, node_features
-from armagnn.data.qm9 import with_bond_orders
+from armagnn.data import Fold, GraphsDataset, NodeFeatures, folds, load_graphs, node_features, with_bond_orders
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.paper.choices import chosen_config
 from armagnn.paper.jobs import CellTrial, content_of

@@ -55,8 +55,8 @@ def _classification(path: Path) -> str:
     cells = {metric: read_cells(path, metric) for metric in RULES}
     parts = [
         "## Table 3: graph classification\n\nTen folds (those of the package), each from ten seeds (one for GAT, "
-        "GraphSAGE and GIN, and where 10 stands in brackets); mean ± sample deviation of test accuracy in per cent over "
-        "all trainings (their number). "
+        "GraphSAGE and GIN, and where 10 stands in brackets); mean ± sample deviation of test accuracy in per cent "
+        "over all trainings (their number). "
         "Early stopping (patience 50; 100 where tuned) is on the validation accuracy of a tenth of each training fold, "
         "of equal ones on the lower loss: fixed in advance, for all methods. What other rules would have kept of the "
         "same trainings stands below each table. ARMA's lead is tested fold by fold, as the seeds of a fold share its "

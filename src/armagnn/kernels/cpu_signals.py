@@ -56,7 +56,7 @@ def backward(
     graph, transposed, layers = _inputs(settings, op, seed, x, weights)
     features, groups = to_numpy(x), min(x.shape[0], GROUPS)
     kept = features.reshape(-1)[:0].reshape(0, 1, 1, 1)
-    x_grad, *found = cpu_stacks.backward(graph, transposed, layers, features, kept, to_numpy(g), groups, needs_x)
+    x_grad, _, *found = cpu_stacks.backward(graph, transposed, layers, features, kept, to_numpy(g), groups, needs_x)
     # numpy sums on one thread, always in the same order
     w0_grad, w_grad, v_grad, bias_grad = (torch.from_numpy(total.sum(0)) for total in found)
     sums = (w0_grad.transpose(0, 1).flatten(1), w_grad, v_grad.transpose(1, 2).flatten(2), bias_grad.flatten(1))

@@ -2,9 +2,9 @@
 
 Signals share their weights, and trials have their own; either way stacks have nothing to do with each other before the
 mean (Eq. 16). The states of one stack, (N, F_out), stay in the cache of a core over all steps, where those of all do
-not; and threads share the signals or trials out once in a layer, not at every product. A step goes over the nodes in
-blocks of rows. What their neighbours have is gathered and at once multiplied by W, and the product is finished as it is
-written:
+not; and threads share the signals or trials, or a few parts of the stacks of each, out once in a layer, not at every
+product. A step goes over the nodes in blocks of rows. What their neighbours have is gathered and at once multiplied by
+W, and the product is finished as it is written:
 
     S'[rows]  =  σ( (L S)[rows] W + dropout(X V)[rows] + bias )
 
@@ -171,7 +171,7 @@ def _gate(out: Array, g: Array, share: Any, state: Array, elu: bool, slope: Any)
 
 
 @compiled()
-def _run(graph: Graph, layer: _TrialLayer, x: Array, k: int, states: Array, room: _Room) -> None:
+def _run(graph: Graph, layer: _TrialLayer, x: Array, lx: Array, k: int, states: Array, room: _Room) -> None:
     """Compute the states of a stack, which take turns where there is no room for all, from L X."""
     nodes = x.shape[0]
     skip, places, how = room.skip, states.shape[0] // nodes, ELU if layer.elu else ACTIVATED
@@ -189,7 +189,7 @@ def _run(graph: Graph, layer: _TrialLayer, x: Array, k: int, states: Array, room
                 start = room.dropped[: hi - lo]
                 _drop(layer, skip[lo:hi], late, start, lo, k, t, room)
             if t == 0:
-                multiply(state, start, room.lx[lo:hi], layer.w0[k], how, state, layer.slope)
+                multiply(state, start, lx[lo:hi], layer.w0[k], how, state, layer.slope)
             else:
                 _propagate(graph, below, graph.blocks, block, lo, hi)
                 multiply(state, start, block, layer.w[min(t, layer.w.shape[0]) - 1, k], how, state, layer.slope)
@@ -204,18 +204,23 @@ def _propagate_x(graph: Graph, layer: _TrialLayer, x: Array, room: _Room) -> Non
 
 
 @compiled()
-def _forward(graph: Graph, layers: Layers, x: Array, kept: Array, out: Array, lo: int, hi: int) -> None:
-    nodes, stacks, keep = x.shape[1], layers.bias.shape[2], kept.shape[0] > 0
+def _forward(
+    graph: Graph, layers: Layers, x: Array, lx: Array, kept: Array, out: Array, parts: int, lo: int, hi: int
+) -> None:
+    nodes, stacks, keep, given = x.shape[1], layers.bias.shape[2], kept.shape[0] > 0, lx.shape[0] > 0
     room = _room(x, out.shape[2], 0 if keep else 2, layers.drops)
     last, share = (layers.steps - 1) % (layers.steps if keep else 2) * nodes, x.dtype.type(1 / stacks)
-    for i in range(lo, hi):
-        layer, features = _layer(layers, i, out.shape[0]), x[min(i, x.shape[0] - 1)]
-        _propagate_x(graph, layer, features, room)
-        total = out[i].reshape(-1)
+    for each in range(lo, hi):
+        i, part = each // parts, each % parts
+        layer, features = _layer(layers, i, out.shape[0] // parts), x[min(i, x.shape[0] - 1)]
+        propagated = lx[min(i, lx.shape[0] - 1)] if given else room.lx
+        if not given:
+            _propagate_x(graph, layer, features, room)
+        total = out[each].reshape(-1)
         total[:] = share - share
-        for k in range(stacks):
+        for k in range(stacks * part // parts, stacks * (part + 1) // parts):
             states = kept[i, k] if keep else room.states
-            _run(graph, layer, features, k, states, room)
+            _run(graph, layer, features, propagated, k, states, room)
             _add(total, states[last : last + nodes].reshape(-1))
         for n in range(total.size):
             total[n] *= share
@@ -247,28 +252,35 @@ def _step_back(
 
 @compiled()
 def _backward(
-    graph: Graph, layers: Layers, transposed: Graph, w0_ts: Array, w_ts: Array, v_ts: Array, x: Array, kept: Array,
-    g: Array, needs_x: bool, x_grad: Array, w0_grad: Array, w_grad: Array, v_grad: Array, bias_grad: Array,
-    lo: int, hi: int,
+    graph: Graph, layers: Layers, transposed: Graph, w0_ts: Array, w_ts: Array, v_ts: Array, x: Array, lx: Array,
+    kept: Array, g: Array, needs_x: bool, x_grad: Array, lx_grad: Array, w0_grad: Array, w_grad: Array, v_grad: Array,
+    bias_grad: Array, parts: int, lo: int, hi: int,
 ) -> None:  # fmt: skip
     count, nodes, fan_in = g.shape[0], x.shape[1], x.shape[2]
     groups, versions, stacks, width = bias_grad.shape
     slope, zero, ones = layers.slope, layers.slope - layers.slope, np.ones((1, nodes), x.dtype)
-    pre, above, lifted = matrix(nodes, width, x), matrix(nodes, width, x), matrix(nodes, fan_in, x)
-    keep = kept.shape[0] > 0
+    keep, given = kept.shape[0] > 0, lx.shape[0] > 0
+    pre, above, own_lifted = matrix(nodes, width, x), matrix(nodes, width, x), matrix(0 if given else nodes, fan_in, x)
     room = _room(x, width, 0 if keep else layers.steps, layers.drops)
     skip = room.skip  # X V while the states are computed, its gradient after that
-    for group in range(lo, hi):
+    for each in range(lo, hi):
+        group, part = each // parts, each % parts
         r = min(group, w0_ts.shape[0] - 1)
         w0_t, w_t, v_t = w0_ts[r], w_ts[r], v_ts[r]
         for i in range(count * group // groups, count * (group + 1) // groups):
             layer, features = _layer(layers, i, count), x[min(i, x.shape[0] - 1)]
-            _propagate_x(graph, layer, features, room)
-            lifted[:] = zero
-            for k in range(stacks):
+            propagated = lx[min(i, lx.shape[0] - 1)] if given else room.lx
+            if not given:
+                _propagate_x(graph, layer, features, room)
+            place = i * parts + part if needs_x else 0
+            to_x, lifted = x_grad[place], lx_grad[place] if given else own_lifted
+            if needs_x:
+                to_x[:] = zero
+                lifted[:] = zero
+            for k in range(stacks * part // parts, stacks * (part + 1) // parts):
                 states = kept[i, k] if keep else room.states
                 if not keep:
-                    _run(graph, layer, features, k, states, room)
+                    _run(graph, layer, features, propagated, k, states, room)
                 skip[:] = zero
                 for t in range(layer.steps - 1, -1, -1):
                     pre, above = above, pre
@@ -281,16 +293,16 @@ def _backward(
                         total = v_grad[group, version, k]
                         multiply(total, total, features.T, skip, PLAIN, total, slope)
                         if needs_x:
-                            multiply(x_grad[i], x_grad[i], skip, v_t[version, k], PLAIN, x_grad[i], slope)
+                            multiply(to_x, to_x, skip, v_t[version, k], PLAIN, to_x, slope)
                         skip[:] = zero
                 if layer.propagates_x:
                     total = w0_grad[group, k]
-                    multiply(total, total, room.lx.T, pre, PLAIN, total, slope)
+                    multiply(total, total, propagated.T, pre, PLAIN, total, slope)
                     if needs_x:
                         multiply(lifted, lifted, pre, w0_t[k], PLAIN, lifted, slope)
-            if layer.propagates_x and needs_x:
+            if layer.propagates_x and needs_x and not given:
                 _propagate(transposed, lifted, transposed.x_blocks, room.lx, 0, nodes)
-                _add(x_grad[i].reshape(-1), room.lx.reshape(-1))
+                _add(to_x.reshape(-1), room.lx.reshape(-1))
 
 
 def graphs_of(op: tuple[Any, ...], fan_in: int, width: int) -> tuple[Graph, Graph]:
@@ -323,7 +335,9 @@ def _share_out(kernel: Any, arguments: tuple[Any, ...], parts: int) -> None:
     threads.share_out(kernel, arguments, [parts * k // pieces for k in range(pieces + 1)])
 
 
-def forward(graph: Graph, layers: Layers, x: Array, count: int, keep: bool) -> tuple[Array, Array]:
+def forward(
+    graph: Graph, layers: Layers, x: Array, count: int, keep: bool, lx: Array | None = None, parts: int = 1
+) -> tuple[Array, Array]:
     """Return the means over the stacks of so many signals or trials, and their states if they are kept.
 
     Args:
@@ -332,21 +346,34 @@ def forward(graph: Graph, layers: Layers, x: Array, count: int, keep: bool) -> t
         x: shape (B, N, F_in); with B = 1, all share it.
         count: signals or trials.
         keep: whether the states, shape (count, K, T * N, F_out), are kept.
+        lx: L X, in the shape of x, where somebody has it; else it is computed in passing.
+        parts: into how many parts the stacks of each signal or trial are shared out.
     """
     nodes, stacks, width = x.shape[1], *layers.bias.shape[2:]
-    out = np.empty((count, nodes, width), x.dtype)
+    out = np.empty((count * parts, nodes, width), x.dtype)
     kept = np.empty((count if keep else 0, stacks, layers.steps * nodes, width), x.dtype)
-    _share_out(_forward, (graph, layers, x, kept, out), count)
-    return out, kept
+    _share_out(_forward, (graph, layers, x, x[:0] if lx is None else lx, kept, out, parts), count * parts)
+    return _sum(out, parts), kept
 
 
 def backward(
-    graph: Graph, transposed: Graph, layers: Layers, x: Array, kept: Array, g: Array, groups: int, needs_x: bool
-) -> tuple[Array, ...]:
-    """Return the gradients of x (of each, if they share it), and of W0, W, V and the bias as ``groups`` sums."""
+    graph: Graph, transposed: Graph, layers: Layers, x: Array, kept: Array, g: Array, groups: int, needs_x: bool,
+    lx: Array | None = None, parts: int = 1,
+) -> tuple[Array, ...]:  # fmt: skip
+    """Return the gradients of x and lx (of each, if they share it), and of W0, W, V and the bias as ``groups`` sums.
+
+    Where L X was not given, its gradient has gone into that of x.
+    """
     used = (layers.w0, layers.w, layers.v, layers.bias)
     turned = (np.ascontiguousarray(np.swapaxes(weight, -1, -2)) for weight in used[:3])
     found = [np.zeros((groups, *weight.shape[1:]), weight.dtype) for weight in used]
-    x_grad = np.zeros((g.shape[0], *x.shape[1:]) if needs_x else (1, 1, 1), x.dtype)
-    _share_out(_backward, (graph, layers, transposed, *turned, x, kept, g, needs_x, x_grad, *found), groups)
-    return x_grad, *found
+    place = (g.shape[0] * parts, *x.shape[1:]) if needs_x else (1, 1, 1)
+    x_grad, lx_grad = np.empty(place, x.dtype), np.empty((1, 1, 1) if lx is None else place, x.dtype)
+    arguments = (graph, layers, transposed, *turned, x, x[:0] if lx is None else lx, kept, g, needs_x)
+    _share_out(_backward, (*arguments, x_grad, lx_grad, *found, parts), groups * parts)
+    return _sum(x_grad, parts if needs_x else 1), _sum(lx_grad, parts if needs_x else 1), *found
+
+
+def _sum(numbers: Array, parts: int) -> Array:
+    """Return the sums over the parts of each signal or trial; numpy adds them up in order, on one thread."""
+    return numbers if parts == 1 else numbers.reshape(-1, parts, *numbers.shape[1:]).sum(1)

@@ -1,18 +1,21 @@
-"""An ARMA layer of several steps for many trials, trial by trial: `cpu_stacks` has the kernels.
+"""An ARMA layer of several steps for one or many trials, trial by trial: `cpu_stacks` has the kernels.
 
 Unlike those of signals, the states are kept for the backward pass: to draw the masks of the skip connections again
-costs more than to bring the states of a batch of graphs from memory.
+costs more than to bring the states of a batch of graphs from memory. L X is kept as well; all threads have a share of
+it. Where trials are few, the stacks of each are shared out.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from armagnn.kernels import cpu_stacks
+from armagnn.kernels import cpu, cpu_stacks
 from armagnn.kernels.cpu_arrays import to_numpy
 from armagnn.kernels.cpu_stacks import Graph, Layers, graphs_of, layers_of
-from armagnn.kernels.one_by_one import Tensors
+from armagnn.kernels.one_by_one import FEWEST, Tensors
 from armagnn.kernels.products import split
 
 
@@ -39,24 +42,41 @@ def _inputs(t: Tensors) -> tuple[Graph, Graph, Layers, Tensor]:
         of_stacks(t.v),
         None if t.bias is None else t.bias.view(-1, t.trials, s.stacks, s.width).movedim(1, 0),
     )
-    return *graphs_of(t.op, fan_in, s.width), layers, t.x.transpose(0, 1) if own else t.x.unsqueeze(0)
+    return *graphs_of(t.op, fan_in, s.width), layers, _trials_first(t.x)
 
 
-def forward(t: Tensors, keep: bool) -> tuple[Tensor, Tensor]:
-    """Return the mean of the stacks, shape (N * R, F_out), and, to keep for the way back, the states."""
+def _trials_first(x: Tensor) -> Tensor:
+    return x.transpose(0, 1) if x.dim() == 3 else x.unsqueeze(0)
+
+
+def _parts(t: Tensors) -> int:
+    """Return into how many parts the stacks of a trial are shared out: no bit shall depend on the threads there are."""
+    return t.settings.stacks if t.trials < FEWEST else 1
+
+
+def forward(t: Tensors, keep: bool) -> tuple[Tensor, list[Tensor]]:
+    """Return the mean of the stacks, shape (N * R, F_out), and, to keep for the way back, the states and L X."""
+    assert t.x is not None
     graph, _, layers, x = _inputs(t)
-    out, kept = cpu_stacks.forward(graph, layers, to_numpy(x), t.trials, keep)
-    return torch.from_numpy(out).transpose(0, 1).reshape(-1, t.settings.width), torch.from_numpy(kept)
+    lx = _trials_first(_propagate(t.op[:3], t.x)).contiguous()
+    out, kept = cpu_stacks.forward(graph, layers, to_numpy(x), t.trials, keep, lx.numpy(), _parts(t))
+    return torch.from_numpy(out).transpose(0, 1).reshape(-1, t.settings.width), [torch.from_numpy(kept), lx]
 
 
-def backward(t: Tensors, g: Tensor, states: Tensor, needs_x: bool) -> tuple[Tensor | None, ...]:
+def _propagate(matrix: tuple[Any, ...], x: Tensor) -> Tensor:
+    """Return L x, or that of another matrix, for x of shape (N, F_in) or (N, R, F_in)."""
+    rowptr, col, value = matrix
+    return cpu.gcs(rowptr, col, value, x.flatten(1), None, None, "none", 0.0).view(x.shape)
+
+
+def backward(t: Tensors, g: Tensor, kept: list[Tensor], needs_x: bool) -> tuple[Tensor | None, ...]:
     """Return the gradients of x, W0, W, V and the bias from that of the mean."""
     assert t.x is not None
     graph, transposed, layers, x = _inputs(t)
-    own = t.x.dim() == 3
+    (states, lx), own = kept, t.x.dim() == 3
     of_trials = to_numpy(g.reshape(-1, t.trials, t.settings.width).transpose(0, 1))
-    x_grad, *found = cpu_stacks.backward(
-        graph, transposed, layers, to_numpy(x), states.numpy(), of_trials, t.trials, needs_x
+    x_grad, lx_grad, *found = cpu_stacks.backward(
+        graph, transposed, layers, to_numpy(x), states.numpy(), of_trials, t.trials, needs_x, lx.numpy(), _parts(t)
     )
     w0_grad, w_grad, v_grad, bias_grad = map(torch.from_numpy, found)
 
@@ -66,9 +86,15 @@ def backward(t: Tensors, g: Tensor, states: Tensor, needs_x: bool) -> tuple[Tens
             return weight.movedim(0, -4).transpose(-3, -2).flatten(-2)
         return weight.movedim(0, -4).movedim(-2, -4).flatten(-3)
 
-    of_x = torch.from_numpy(x_grad)
+    def of_x() -> Tensor:
+        through, around = (
+            each.transpose(0, 1).contiguous() if own else each.sum(0)
+            for each in map(torch.from_numpy, (lx_grad, x_grad))
+        )
+        return _propagate(t.op[3:6], through).add_(around)
+
     return (
-        (of_x.transpose(0, 1) if own else of_x.sum(0)) if needs_x else None,
+        of_x() if needs_x else None,
         of_features(w0_grad),
         w_grad.movedim(0, 1).flatten(1, 2),
         of_features(v_grad),

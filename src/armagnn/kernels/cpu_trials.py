@@ -316,7 +316,7 @@ def _bounds(t: Tensors) -> list[int]:
     return [t.trials * k // chunks for k in range(chunks + 1)]
 
 
-def forward(t: Tensors, keep: bool) -> tuple[Tensor, Tensor]:
+def forward(t: Tensors, keep: bool) -> tuple[Tensor, list[Tensor]]:
     """Return the mean of the stacks, shape (N * R, F_out), and, to keep for the way back, states."""
     nodes, width, keep = t.op[0].shape[0] - 1, t.settings.width, keep and t.settings.act != "none"
     out = t.v.new_empty(nodes, t.trials, width)
@@ -326,14 +326,14 @@ def forward(t: Tensors, keep: bool) -> tuple[Tensor, Tensor]:
         _graph(t, False), _layer(t), _features(t, False), _copy(t), mean, keep, states.numpy(), out.numpy(),
     )  # fmt: skip
     threads.run(_forward, _forward_team, arguments, _bounds(t))
-    return out.view(nodes * t.trials, width), states
+    return out.view(nodes * t.trials, width), [states]
 
 
-def backward(t: Tensors, g: Tensor, states: Tensor, needs_x: bool) -> tuple[Tensor | None, ...]:
+def backward(t: Tensors, g: Tensor, kept: list[Tensor], needs_x: bool) -> tuple[Tensor | None, ...]:
     """Return the gradients of x, W0, W (which has none), V and the bias from that of the mean."""
     assert t.w0 is not None
     gated = t.settings.act != "none"
-    states = states if gated else t.v.new_empty(1, 1, _half(t))
+    states = kept[0] if gated else t.v.new_empty(1, 1, _half(t))
     x_grad = t.v.new_empty(t.x.shape if needs_x and t.x is not None else (1, 1, 1))
     w0_grad, v_grad = t.w0.new_empty(t.w0.shape), t.v.new_empty(t.v.shape)
     bias_grad = t.v.new_empty(t.trials, t.settings.stacks * t.settings.width)

@@ -177,7 +177,7 @@ class Run:
         if chosen := self._one_by_one(seed, w0, w, v, bias):
             kernels, tensors = chosen
             out, kept = kernels.forward(tensors, keep)
-            return out, None, [kept]
+            return out, None, kept
         propagated: Tensor | None = None
         skip: Tensor | None = None
         ahead: Tensor | None = None  # the state times the next W, where a kernel has made it in passing
@@ -246,7 +246,7 @@ class Run:
         s, shared = self.settings, v.shape[0] == 1
         if chosen := self._one_by_one(seed, w0, w, v, bias):
             kernels, tensors = chosen
-            return kernels.backward(tensors, g, states[0], needs_x)  # type: ignore[no-any-return]
+            return kernels.backward(tensors, g, states, needs_x)  # type: ignore[no-any-return]
         x_grad: Tensor | None = None
         w0_grad: Tensor | None = None
         w_grad = None if w is None else torch.zeros_like(w)

@@ -14,7 +14,7 @@ ACTIVATIONS: Final = ("none", "relu", "leaky_relu", "elu")
 """Those that `cpu_stacks` applies."""
 
 FEWEST: Final = 4
-"""Trials below which they are too few to share out. Not the number of threads, on which no bit shall depend."""
+"""Trials, or stacks of one, too few to share out below it: not the threads there are, on which no bit shall depend."""
 
 NARROWEST: Final = 16
 """Columns of X W0 of a trial from which on a sparse X pays: a core fills up what it multiplies to so many."""
@@ -59,9 +59,12 @@ def one_by_one(t: Tensors) -> bool:
 
 
 def stack_by_stack(t: Tensors) -> bool:
-    """Return whether the trials of a layer of several steps go one by one, stack by stack."""
+    """Return whether the trials of a layer of several steps go one by one, stack by stack.
+
+    One trial alone does if it has enough stacks to share out.
+    """
     s = t.settings
-    if s.steps < 2 or t.trials < 2 or s.init != "linear" or s.act not in ACTIVATIONS:
+    if s.steps < 2 or (t.trials < 2 and s.stacks < FEWEST) or s.init != "linear" or s.act not in ACTIVATIONS:
         return False
     if t.x is None or t.w is None or t.x.shape[-1] > t.columns:  # it is X that is propagated first
         return False

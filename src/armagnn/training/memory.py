@@ -8,9 +8,9 @@ from functools import cache
 from typing import Final
 
 TRIM_THRESHOLD: Final = (-1, 1 << 30)
-MMAP_THRESHOLD: Final = (-3, 1 << 25)
-"""Parameters of glibc's ``mallopt`` and our values, in bytes: free memory above the first goes back to the system, and
-a block above the second (32 MiB, the most that glibc allows) always does."""
+MMAP_MAX: Final = (-4, 0)
+"""Parameters of glibc's ``mallopt`` and our values: free memory above so many bytes goes back to the system, and no
+block is taken from it (and given back to it) by itself, however large: the states of a batch of D&D are."""
 
 
 @cache
@@ -30,6 +30,6 @@ def keep_freed_memory() -> bool:
         return False
     try:
         library = ctypes.CDLL("libc.so.6")
-        return all(library.mallopt(*option) == 1 for option in (TRIM_THRESHOLD, MMAP_THRESHOLD))
+        return all(library.mallopt(*option) == 1 for option in (TRIM_THRESHOLD, MMAP_MAX))
     except (OSError, AttributeError):
         return False

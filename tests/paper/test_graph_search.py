@@ -80,7 +80,7 @@ def test_each_fold_chooses_by_accuracy_then_loss() -> None:
 
 def test_a_property_chooses_from_short_trainings_and_trains_long() -> None:
     (trial,) = search.search_trials("qm9/mu", "arma", 1, 1, 1)
-    assert (trial.config.epochs, trial.fold) == (search.SHORT, 0)
+    assert (trial.config.epochs, trial.fold) == (search.SHORT["qm9"], 0)
     metrics = {"val_loss": 0.4, "val_mse": 0.4}
     found = search.choose_graphs(
         [Record("t", "qm9/mu", "arma", "tuned", 0, 0, trial.seed, content_of(trial.config), metrics)], 1, 1

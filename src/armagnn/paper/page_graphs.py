@@ -65,7 +65,8 @@ def _classification(path: Path) -> str:
         f'Under "tuned", every fold chooses among {SETTINGS} settings, the same for all methods and the first the '
         "paper's, on its own validation graphs (`armagnn reproduce graph-classification-search`; seeds that are none "
         "of the reported; all that was tried is in `results/search/graph-classification.csv`). On MUTAG these are 17 "
-        "graphs, of which one is six points: there the choice is mostly chance.",
+        "graphs, of which one is six points: there the choice is mostly chance. The trainings of the search end after "
+        f"{SHORT['proteins']} epochs on Proteins and after {SHORT['dd']} on D&D: what a processor can pay.",
         *_in_short(cells["accuracy"], GRAPH_ACCURACY, CLASSIFICATION[:5], CLASSIFIERS),
     ]
     for dataset in CLASSIFICATION:
@@ -128,8 +129,8 @@ def _regression(path: Path) -> str:
         "zero-padded batch, and three quarters of ARMA's skip connections are dropped.\n\n"
         f'Under "tuned", every property chooses among {SETTINGS} settings (4 for methods without skip '
         "connections, which make the others), the first the paper's, by the validation "
-        f"loss after {SHORT} epochs (`armagnn reproduce graph-regression-search`; a seed that is none of the reported; "
-        "all that was tried is in `results/search/graph-regression.csv`), and then trains for "
+        f"loss after {SHORT['qm9']} epochs (`armagnn reproduce graph-regression-search`; a seed that is none of the "
+        "reported; all that was tried is in `results/search/graph-regression.csv`), and then trains for "
         f"{LONG} epochs at most, where the literal reading has 1,000: what a processor can pay. Most of the settings "
         "weigh an edge by the order of its bond (1, 2, 3, and 1.5 in an aromatic ring), which the text neither says "
         "nor excludes, and drop no skip connection, or a tenth; they were written down after a look at two trainings "

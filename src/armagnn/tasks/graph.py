@@ -126,9 +126,7 @@ class GraphNet(nn.Module):
         if dataset.edge_weight is not None and self.method in PEERS:
             raise ParameterError(f"{self.method} knows no edge weights: give it graphs with edge_weight=None.")
         conv: Any = self.convs[0]
-        op: GraphOperator | None = conv.operator(
-            dataset.edge_index, dataset.num_nodes, dataset.edge_weight, dtype
-        )
+        op: GraphOperator | None = conv.operator(dataset.edge_index, dataset.num_nodes, dataset.edge_weight, dtype)
         if op is None:
             op = GraphOperator.from_edge_index(dataset.edge_index[:, :0], dataset.num_nodes, dtype=dtype)
         return op

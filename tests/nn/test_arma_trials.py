@@ -50,8 +50,9 @@ class Problem:
         self.own = kind.endswith("own")
         if rate == "float":
             self.conv.dropout = 0.4
-        self.rates = torch.tensor([0.0, 0.3, 0.6], dtype=torch.float64) if rate == "tensor" else None
-        self.seeds = torch.tensor([[5], [2**61 + 7], [9]])
+        rates = torch.tensor([0.3, 0.0, 0.6, 0.5, 0.2], dtype=torch.float64)
+        self.rates = rates[:TRIALS] if rate == "tensor" else None
+        self.seeds = torch.tensor([[5], [2**61 + 7], [9], [1], [2**40]])[:TRIALS]
         shapes = {name: parameter.shape for name, parameter in self.conv.named_parameters()}
         middle = axis == "after the features"
         self.dims = {
@@ -189,10 +190,8 @@ def test_one_step_trial_by_trial(kind: str, rate: str, axis: str, monkeypatch: p
             done.clear()
 
 
-@pytest.mark.parametrize("kind", ["dense shared", "dense own"])
-@pytest.mark.parametrize("rate", ["none", "float", "tensor"])
-@pytest.mark.parametrize("shared", [True, False])
-def test_several_steps_stack_by_stack(kind: str, rate: str, shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def stack_by_stack(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that collects the passes that go stack by stack."""
     pytest.importorskip("numba")
     from armagnn.kernels import cpu_trial_stacks
 
@@ -201,6 +200,14 @@ def test_several_steps_stack_by_stack(kind: str, rate: str, shared: bool, monkey
         real = getattr(cpu_trial_stacks, name)
         spy = lambda *args, name=name, real=real: done.append(name) or real(*args)  # noqa: E731
         monkeypatch.setattr(cpu_trial_stacks, name, spy)
+    return done
+
+
+@pytest.mark.parametrize("kind", ["dense shared", "dense own"])
+@pytest.mark.parametrize("rate", ["none", "float", "tensor"])
+@pytest.mark.parametrize("shared", [True, False])
+def test_several_steps_stack_by_stack(kind: str, rate: str, shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = stack_by_stack(monkeypatch)
     sizes = ((2, 1, 7), (3, 2, 16), (2, 3, 6), (4, 2, 33))  # T, K, F_out: masks that begin inside of a block, and not
     for (steps, stacks, fout), act in itertools.product(sizes, (None, "relu", "leaky_relu", "elu")):
         for bias in (True, False):
@@ -208,6 +215,38 @@ def test_several_steps_stack_by_stack(kind: str, rate: str, shared: bool, monkey
             check(Problem(kind, rate, fin=5, fout=fout, **options), monkeypatch)
             assert done == ["forward", "backward", "forward"]
             done.clear()
+
+
+@pytest.mark.parametrize("trials", [1, 2, 4, 5])  # few, whose stacks are shared out, and enough that are not
+@pytest.mark.parametrize("kind", ["dense shared", "dense own"])
+@pytest.mark.parametrize("rate", ["none", "tensor"])
+def test_one_trial_and_many_stack_by_stack(trials: int, kind: str, rate: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "TRIALS", trials)
+    done = stack_by_stack(monkeypatch)
+    for (steps, stacks, fout), act in itertools.product(((2, 4, 7), (3, 5, 16)), ("relu", "elu")):
+        problem = Problem(kind, rate, fin=5, fout=fout, num_layers=steps, num_stacks=stacks, act=act)
+        check(problem, monkeypatch)
+        assert done == ["forward", "backward", "forward"]
+        done.clear()
+
+
+@pytest.mark.parametrize("trials", [1, 3, 5])
+def test_no_bit_depends_on_the_threads(trials: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "TRIALS", trials)
+    done = stack_by_stack(monkeypatch)
+    problem = Problem("dense shared", "tensor", fin=5, fout=16, num_layers=3, num_stacks=5)
+    before, found = torch.get_num_threads(), []
+    try:
+        for count in (1, 2, 3):
+            torch.set_num_threads(count)
+            out = problem.mapped()
+            found.append((out, *problem.gradients(out)))
+    finally:
+        torch.set_num_threads(before)
+    assert len(done) == 6
+    for first, second, third in zip(*found, strict=True):
+        assert torch.equal(first, second)
+        assert torch.equal(first, third)
 
 
 @pytest.mark.parametrize("act", ["relu", "elu"])

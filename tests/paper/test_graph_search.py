@@ -88,6 +88,19 @@ def test_a_property_chooses_from_short_trainings_and_trains_long() -> None:
     assert {place: config["epochs"] for place, config in found.items()} == {"qm9/mu/arma/0": search.LONG}
 
 
+@pytest.mark.parametrize("dataset", ["proteins", "dd"])
+def test_a_large_set_chooses_from_short_trainings_and_trains_long(dataset: str) -> None:
+    (trial,) = search.search_trials(dataset, "arma", 1, 1, 1)
+    whole = graph_config(dataset, "arma").epochs
+    assert trial.config.epochs == search.SHORT[dataset] < whole
+    metrics = {"val_loss": 0.4, "val_accuracy": 70.0}
+    found = search.choose_graphs(
+        [Record("t", dataset, "arma", "tuned", 0, 0, trial.seed, content_of(trial.config), metrics)], 1, 1
+    )
+    assert found[f"{dataset}/arma/0"]["epochs"] == whole
+    assert all(graph_config(dataset, "arma", "tuned", fold).epochs == whole for fold in range(10))  # the committed
+
+
 def test_the_command_searches_and_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from dataclasses import replace
 

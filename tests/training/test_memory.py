@@ -17,13 +17,13 @@ from armagnn.training.memory import keep_freed_memory
 kept = keep_freed_memory() if sys.argv[1] == "keep" else False
 malloc, free = ctypes.CDLL(None).malloc, ctypes.CDLL(None).free
 malloc.restype, free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
-before = 0
+before = 0  # the blocks are larger than what glibc would ever leave to its threshold, 32 MiB
 for turn in range(12):
     if turn == 2:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    blocks = [malloc(20 << 20) for _ in range(4)]
+    blocks = [malloc(40 << 20) for _ in range(4)]
     for block in blocks:
-        ctypes.memset(block, 1, 20 << 20)
+        ctypes.memset(block, 1, 40 << 20)
     for block in blocks:
         free(block)
 print(kept, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)

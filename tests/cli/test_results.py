@@ -135,6 +135,24 @@ def test_one_line_per_cell_without_a_terminal() -> None:
     assert shown(terminal=False, planned=3) == ""
 
 
+@pytest.mark.parametrize(("terminal", "seconds", "lines"), [(False, 0.0, 3), (False, 1e9, 0), (True, 0.0, 0)])
+def test_a_log_has_a_line_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, terminal: bool, seconds: float, lines: int
+) -> None:
+    monkeypatch.setattr("armagnn.cli.trials_progress.BETWEEN_LINES", seconds)
+    text = io.StringIO()
+    progress = TrialsProgress(Console(file=text, force_terminal=terminal, width=140))  # not entered: no bar is drawn
+    progress.start(20)
+    for number, trial in enumerate(trials("arma", *range(5))):
+        progress.trial(trial, new=number > 1)  # what was in the store already took no time
+    found = text.getvalue().splitlines()
+    assert len(found) == lines
+    for number, line in enumerate(found, 3):
+        assert line.startswith(f"{number} of 20 trials, ")
+        assert " left; cora arma paper: accuracy " in line
+        assert line.endswith(f"({number})")
+
+
 def test_a_bar_on_a_terminal() -> None:
     text = shown(terminal=True)
     assert "4/4" in text

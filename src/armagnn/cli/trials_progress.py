@@ -1,4 +1,4 @@
-"""The progress of many trials: a bar on a terminal, a line per finished cell elsewhere."""
+"""The progress of many trials: a bar on a terminal, a line now and then elsewhere, and one per finished cell."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ from armagnn.training.record import Record
 
 MAIN_METRICS = ("accuracy", "micro_f1", "mse")  # the first of them that a trial has is shown
 Cell = tuple[str, str, str]  # dataset, method, protocol
+
+BETWEEN_LINES = 60.0
+"""Seconds from a line in a log to the next, at least; those of finished cells do not wait."""
 
 
 class TrialsProgress(TrialWatcher):
@@ -42,7 +45,7 @@ class TrialsProgress(TrialWatcher):
         self._values: dict[Cell, list[float]] = {}  # of the cells that are not shown yet
         self._metric: dict[Cell, str] = {}
         self._total = self._done = self._new = 0
-        self._began = time.monotonic()
+        self._began = self._said = time.monotonic()
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -63,7 +66,8 @@ class TrialsProgress(TrialWatcher):
 
     def start(self, total: int) -> None:
         """Begin to count, and to measure time."""
-        self._total, self._began = total, time.monotonic()
+        self._total = total
+        self._began = self._said = time.monotonic()
         self._progress.update(self._task, total=total)
 
     def trial(self, record: Record, *, new: bool) -> None:
@@ -77,6 +81,9 @@ class TrialsProgress(TrialWatcher):
         self._progress.update(self._task, completed=self._done, note=f"{self._left()}  {self._line(cell)}")
         if len(values) == self._planned.get(cell):
             self._show(cell)
+        elif new and not self._console.is_terminal and time.monotonic() - self._said >= BETWEEN_LINES:
+            self._say(f"{self._done} of {self._total} trials, {self._left()}; {self._line(cell)}")
+            self._said = time.monotonic()
 
     def lost(self, reason: str) -> None:
         """Say that a worker died."""

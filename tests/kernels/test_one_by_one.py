@@ -99,11 +99,8 @@ def test_where_trials_one_by_one_would_be_slower(
     assert seen == []
 
 
-@pytest.mark.parametrize(
-    ("trials", "stacks", "expected"),
-    [(0, 3, False), (0, 4, True), (1, 3, False), (1, 4, True), (2, 1, True), (5, 1, True)],
-)
-def test_a_trial_or_layer_alone_goes_stack_by_stack_if_it_has_stacks_to_share_out(
+@pytest.mark.parametrize(("trials", "stacks", "expected"), [(1, 3, False), (1, 4, True), (2, 1, True), (5, 1, True)])
+def test_a_trial_alone_goes_stack_by_stack_if_it_has_stacks_to_share_out(
     trials: int, stacks: int, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("numba")
@@ -113,8 +110,5 @@ def test_a_trial_or_layer_alone_goes_stack_by_stack_if_it_has_stacks_to_share_ou
     real = cpu_trial_stacks.forward
     monkeypatch.setattr(cpu_trial_stacks, "forward", lambda t, keep: seen.append(t.trials) or real(t, keep))
     conv, op = ARMAConv(4, 6, stacks, 2).double(), operator()
-    if trials:
-        of_weights(conv, numbers(NODES, 4), op, many(conv, trials))
-    else:
-        conv(numbers(NODES, 4), op)
-    assert seen == [max(trials, 1)] * expected
+    of_weights(conv, numbers(NODES, 4), op, many(conv, trials))
+    assert seen == [trials] * expected

@@ -166,7 +166,7 @@ def test_the_axis_of_the_trials_may_follow_that_of_the_features(kind: str, monke
 
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the trials one by one wherever that can be done, also where it is slower."""
-    monkeypatch.setattr(one_by_one, "FEWEST", TRIALS)
+    monkeypatch.setattr(one_by_one, "FEWEST", 1)
     monkeypatch.setattr(one_by_one, "NARROWEST", 1)
 
 
@@ -225,8 +225,8 @@ def test_one_trial_and_many_stack_by_stack(trials: int, kind: str, rate: str, mo
     done = stack_by_stack(monkeypatch)
     for (steps, stacks, fout), act in itertools.product(((2, 4, 7), (3, 5, 16)), ("relu", "elu")):
         problem = Problem(kind, rate, fin=5, fout=fout, num_layers=steps, num_stacks=stacks, act=act)
-        check(problem, monkeypatch)  # each trial alone, too, has stacks enough to go stack by stack
-        assert (done.count("forward"), done.count("backward")) == (trials + 2, trials + 1)
+        check(problem, monkeypatch)
+        assert done == ["forward", "backward", "forward"]
         done.clear()
 
 

@@ -36,7 +36,7 @@ def _inputs(t: Tensors) -> tuple[Graph, Graph, Layers, Tensor]:
     layers = layers_of(
         s,
         t.seed,
-        s.p if isinstance(s.p, Tensor) else torch.full((t.trials,), s.p, dtype=torch.float64),
+        s.p if isinstance(s.p, Tensor) else torch.zeros(t.trials),
         of_stacks(t.w0),
         split(t.w, 1, t.trials, s.stacks).movedim(1, 0),
         of_stacks(t.v),

@@ -216,13 +216,10 @@ class Run:
     def _one_by_one(
         self, seed: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None
     ) -> tuple[Any, Tensors] | None:
-        """Return what takes the trials one by one through the layer, and them; None if they go side by side.
-
-        One network alone is one trial.
-        """
-        if w0 is None or self.batch > 1 or not self.kernels.ONE_BY_ONE:
+        """Return what takes the trials one by one through the layer, and them; None if they go side by side."""
+        if w0 is None or not self.trials or not self.kernels.ONE_BY_ONE:
             return None
-        tensors = Tensors(self.settings, self.layers, self.op, self.sparse, self.x, seed, w0, w, v, bias)
+        tensors = Tensors(self.settings, self.trials, self.op, self.sparse, self.x, seed, w0, w, v, bias)
         if one_by_one(tensors):
             from armagnn.kernels import cpu_trials  # numba takes half a second
 

@@ -61,7 +61,7 @@ def one_by_one(t: Tensors) -> bool:
 def stack_by_stack(t: Tensors) -> bool:
     """Return whether the trials of a layer of several steps go one by one, stack by stack.
 
-    One trial, or a layer alone, does if it has enough stacks to share out.
+    One trial alone does if it has enough stacks to share out.
     """
     s = t.settings
     if s.steps < 2 or (t.trials < 2 and s.stacks < FEWEST) or s.init != "linear" or s.act not in ACTIVATIONS:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -101,6 +101,18 @@ def test_export_leaves_out_folds_that_are_half_done(
     assert "cora arma paper: 2 trials, of half done folds, are left out" in result.output  # of runs 1 and 2
     lines = (tmp_path / "results" / "node-classification.csv").read_text().splitlines()
     assert {line.split(",")[1] for line in lines[1:]} == {"gcn"}
+
+
+def test_export_tells_of_folds_that_are_missing(
+    run: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["armagnn.cli.results"], "is_current_graph", lambda record: True)
+    of_graphs = replace(trials("gcn", 0)[0], table="graph-classification", dataset="mutag")
+    with Store(tmp_path / "store") as store:
+        store.add([replace(of_graphs, fold=fold) for fold in range(3)])
+    result = run.invoke(app, ["results", "export", str(tmp_path / "store"), "--out", str(tmp_path / "results")])
+    assert "mutag gcn paper: 3 of 10 folds are there; reproduce does the others" in result.output
+    assert len((tmp_path / "results" / "graph-classification.csv").read_text().splitlines()) == 1 + 3 * 2
 
 
 def test_export_leaves_out_what_is_no_longer_chosen(run: CliRunner, stores: tuple[Path, Path], tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from scipy import stats
 
 from armagnn.errors import DataError
 from armagnn.paper.page import finals_held, results_page, with_overview
-from armagnn.paper.page_graphs import _short
+from armagnn.paper.page_graphs import _other_runs, _short
 from armagnn.paper.page_reservoir import reservoir_section
 from armagnn.paper.published_graphs import REGRESSION
 from armagnn.paper.summaries import Summary, against, corrected, fold_leads, read_cells, welch
@@ -168,10 +168,25 @@ def test_what_falls_short_is_named() -> None:
         Summary((value,) * count, frozenset(), folds[:count]) for value, count in ((1, 10), (99, 10), (1, 9))
     )
     cells = {("mutag", "gat", "paper"): few, ("mutag", "gcn", "paper"): low, ("mutag", "mlp", "paper"): low}
-    assert _short("mutag", cells).startswith("Short of the paper by more than its deviation: GCN. Tried:")
+    head, tail = "Short of the paper by more than its deviation: ", " What other stopping rules give is below."
+    assert _short("mutag", cells) == f"{head}GCN, text read literally (not run tuned).{tail}"
     cells |= {("mutag", "arma", "paper"): low, ("mutag", "arma", "tuned"): low, ("mutag", "gcn", "tuned"): high}
-    assert _short("mutag", cells).startswith("Short of the paper by more than its deviation: ARMA (tuned too). Tried:")
+    assert _short("mutag", cells) == (
+        f"{head}ARMA, text read literally and tuned; GCN, text read literally (tuned it is not).{tail}"
+    )
     assert _short("enzymes", cells) == ""
+
+
+def test_other_numbers_of_seeds_and_missing_folds_are_told() -> None:
+    def cell(runs: int, folds: int) -> Summary:
+        return Summary((90.0,) * runs * folds, frozenset(), tuple(str(fold) for fold in range(folds)) * runs)
+
+    cells = {("mutag", "arma", "paper"): cell(10, 10), ("mutag", "gat", "paper"): cell(1, 10)}
+    assert _other_runs("mutag", cells) == "."
+    cells |= {("mutag", "arma", "tuned"): cell(3, 10), ("mutag", "gin", "tuned"): cell(2, 4)}
+    assert _other_runs("mutag", cells) == (
+        ", with `--runs 3` for ARMA, tuned; `--runs 2` for GIN, tuned. Not all folds yet: GIN, tuned (4 of 10)."
+    )
 
 
 def test_the_page_has_the_sections_whose_tables_are_there(tmp_path: Path) -> None:
@@ -186,10 +201,9 @@ def test_the_page_has_the_sections_whose_tables_are_there(tmp_path: Path) -> Non
 def test_a_property_falls_short_upwards() -> None:
     low, high = (Summary((value,) * 3, frozenset(), ("0",) * 3) for value in (0.1, 0.9))
     cells = {("qm9/mu", "arma", "paper"): high, ("qm9/mu", "gcn", "paper"): low, ("qm9/mu", "mlp", "paper"): high}
-    assert _short("qm9/mu", cells) == (
-        "Short of the paper by more than its deviation: ARMA. Nothing else was tried yet."
-    )
-    assert _short("qm9/mu", cells | {("qm9/mu", "arma", "tuned"): low}) == ""
+    told = "Short of the paper by more than its deviation: ARMA, text read literally"
+    assert _short("qm9/mu", cells) == f"{told} (not run tuned)."
+    assert _short("qm9/mu", cells | {("qm9/mu", "arma", "tuned"): low}) == f"{told} (tuned it is not)."
     assert _short("qm9/mu", cells | {("qm9/mu", "arma", "tuned"): high}).endswith(
         "ARMA (tuned too). Tried: tuned settings, where the table has them."
     )

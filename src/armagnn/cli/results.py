@@ -12,9 +12,10 @@ from rich.table import Table
 
 from armagnn.cli.consoles import table_console
 from armagnn.cli.trials_progress import mean_std
+from armagnn.data.folds import FOLDS
 from armagnn.errors import DataError
 from armagnn.paper.graph_signal import is_current_signal
-from armagnn.paper.graph_tables import finished, is_current_graph
+from armagnn.paper.graph_tables import CLASSIFICATION_TABLE, finished, is_current_graph
 from armagnn.paper.node_classification import is_current
 from armagnn.paper.page import results_page, with_overview
 from armagnn.paper.restore import CONFIGS
@@ -150,7 +151,7 @@ def _shown(records: list[Record], console: Console) -> list[Record]:
 
 
 def _without_gaps(records: list[Record], console: Console) -> list[Record]:
-    """The trials of folds that are not half done."""
+    """The trials of folds that are not half done; of cells that do not have all folds it is told."""
     kept = []
     for cell, group in groupby(records, key=lambda record: (record.table, *record.cell)):
         trials = list(group)
@@ -159,6 +160,9 @@ def _without_gaps(records: list[Record], console: Console) -> list[Record]:
         if len(whole) < len(trials):
             number = len(trials) - len(whole)
             _say(console, f"{' '.join(cell[1:])}: {number} trials, of half done folds, are left out")
+        folds = len({trial.fold for trial in whole})
+        if cell[0] == CLASSIFICATION_TABLE and 0 < folds < FOLDS:
+            _say(console, f"{' '.join(cell[1:])}: {folds} of {FOLDS} folds are there; reproduce does the others")
         kept += whole
     return kept
 

@@ -1,4 +1,4 @@
-"""A whole ARMA layer for many signals on a small graph, or for many trials, stack by stack of each one, in numba.
+"""A whole ARMA layer for many signals on a small graph, or for one or many trials, stack by stack of each, in numba.
 
 Signals share their weights, and trials have their own; either way stacks have nothing to do with each other before the
 mean (Eq. 16). The states of one stack, (N, F_out), stay in the cache of a core over all steps, where those of all do
@@ -98,7 +98,7 @@ class _TrialLayer(NamedTuple):
 
 
 class _Room(NamedTuple):
-    """What a thread works in: L X, X V, rows that were gathered, rows left by dropout, its words, and states."""
+    """What a thread works in: L X unless given, X V, gathered rows, rows left by dropout, its words, and states."""
 
     lx: Array
     skip: Array
@@ -110,12 +110,13 @@ class _Room(NamedTuple):
 
 
 @compiled()
-def _room(x: Array, width: int, states: int, drops: bool) -> _Room:
+def _room(x: Array, given: bool, width: int, states: int, drops: bool) -> _Room:
     _, nodes, fan_in = x.shape
     blocks = ROWS * (width // 4 + 2) if drops else 0
     return _Room(
-        matrix(nodes, fan_in, x), matrix(nodes, width, x), matrix(ROWS, width, x), matrix(ROWS, width, x),
-        np.empty(blocks, np.int64), np.empty(4 * blocks, np.uint32), matrix(states * nodes, width, x),
+        matrix(0 if given else nodes, fan_in, x), matrix(nodes, width, x), matrix(ROWS, width, x),
+        matrix(ROWS, width, x), np.empty(blocks, np.int64), np.empty(4 * blocks, np.uint32),
+        matrix(states * nodes, width, x),
     )  # fmt: skip
 
 
@@ -208,7 +209,7 @@ def _forward(
     graph: Graph, layers: Layers, x: Array, lx: Array, kept: Array, out: Array, parts: int, lo: int, hi: int
 ) -> None:
     nodes, stacks, keep, given = x.shape[1], layers.bias.shape[2], kept.shape[0] > 0, lx.shape[0] > 0
-    room = _room(x, out.shape[2], 0 if keep else 2, layers.drops)
+    room = _room(x, given, out.shape[2], 0 if keep else 2, layers.drops)
     last, share = (layers.steps - 1) % (layers.steps if keep else 2) * nodes, x.dtype.type(1 / stacks)
     for each in range(lo, hi):
         i, part = each // parts, each % parts
@@ -261,7 +262,7 @@ def _backward(
     slope, zero, ones = layers.slope, layers.slope - layers.slope, np.ones((1, nodes), x.dtype)
     keep, given = kept.shape[0] > 0, lx.shape[0] > 0
     pre, above, own_lifted = matrix(nodes, width, x), matrix(nodes, width, x), matrix(0 if given else nodes, fan_in, x)
-    room = _room(x, width, 0 if keep else layers.steps, layers.drops)
+    room = _room(x, given, width, 0 if keep else layers.steps, layers.drops)
     skip = room.skip  # X V while the states are computed, its gradient after that
     for each in range(lo, hi):
         group, part = each // parts, each % parts

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from armagnn.kernels import cpu, cpu_stacks
+from armagnn.kernels import cpu, cpu_stacks, one_by_one
 from armagnn.kernels.cpu_arrays import to_numpy
 from armagnn.kernels.cpu_stacks import Graph, Layers, graphs_of, layers_of
-from armagnn.kernels.one_by_one import FEWEST, Tensors
+from armagnn.kernels.one_by_one import Tensors
 from armagnn.kernels.products import split
 
 
@@ -50,8 +50,11 @@ def _trials_first(x: Tensor) -> Tensor:
 
 
 def _parts(t: Tensors) -> int:
-    """Return into how many parts the stacks of a trial are shared out: no bit shall depend on the threads there are."""
-    return t.settings.stacks if t.trials < FEWEST else 1
+    """Return into how many parts the stacks of a trial are shared out: no bit shall depend on the threads there are.
+
+    Each part has gradients of X and L X of its own, so they are few.
+    """
+    return min(t.settings.stacks, one_by_one.FEWEST) if t.trials < one_by_one.FEWEST else 1
 
 
 def forward(t: Tensors, keep: bool) -> tuple[Tensor, list[Tensor]]:

@@ -4,32 +4,63 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
-TRIM_THRESHOLD: Final = (-1, 1 << 30)
-MMAP_MAX: Final = (-4, 0)
-"""Parameters of glibc's ``mallopt`` and our values: free memory above so many bytes goes back to the system, and no
-block is taken from it (and given back to it) by itself, however large: the states of a batch of D&D are."""
+ALWAYS: Final = ((-1, 1 << 30), (-3, 1 << 25))
+MMAP_MAX: Final = -4
+MANY: Final = 1 << 16
+"""Parameters of glibc's ``mallopt`` and our values. Free memory above 1 GiB goes back to the system. A block above
+32 MiB, the most that can be asked for, is taken from the system by itself, and goes back to it at once; but not in a
+training, where there may be no such blocks, and after it there may again be many."""
+
+_lock = threading.Lock()
+_trainings = 0
+
+
+@contextmanager
+def keep_freed_memory() -> Iterator[bool]:
+    """Let glibc keep what is freed for what is taken next, in a training; tell whether it does.
+
+    Every step takes and frees the same tensors. Left alone, glibc may give them back in between, and the system must
+    clear every page again: up to 7,000 page faults an epoch of ten trials on Cora, in some processes and not in others,
+    and in all of them for blocks as large as the states of a batch of D&D. When the last training ends, what is free
+    goes back; after that, up to 1 GiB may be held. Where the user has set a variable of glibc's own, or the C library
+    is another, nothing is changed.
+
+    Example:
+        >>> with keep_freed_memory() as kept:
+        ...     kept in (True, False)
+        True
+    """
+    global _trainings
+    library = _glibc()
+    if library is None:
+        yield False
+        return
+    with _lock:
+        _trainings += 1
+        kept = bool(library.mallopt(MMAP_MAX, 0))
+    try:
+        yield kept
+    finally:
+        with _lock:
+            _trainings -= 1
+            if not _trainings:
+                library.mallopt(MMAP_MAX, MANY)
+                library.malloc_trim(0)
 
 
 @cache
-def keep_freed_memory() -> bool:
-    """Ask glibc to keep what is freed for what is taken next; return whether it took note. Asked once for a process.
-
-    Every epoch takes and frees the same tensors of a few MB. Left alone, glibc may give them back in between, and the
-    system must clear every page again: up to 7,000 page faults an epoch of ten trials on Cora, in some processes and
-    not in others. It may hold back 1 GiB of free memory for that. Where the user has set a variable of glibc's own, or
-    the C library is another, nothing is changed.
-
-    Example:
-        >>> keep_freed_memory() in (True, False)
-        True
-    """
+def _glibc() -> Any:
+    """Return the C library, told what always holds; None if it is not to be told anything. Asked once for a process."""
     if any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ):
-        return False
+        return None
     try:
         library = ctypes.CDLL("libc.so.6")
-        return all(library.mallopt(*option) == 1 for option in (TRIM_THRESHOLD, MMAP_MAX))
+        return library if all(library.mallopt(*option) for option in ALWAYS) else None
     except (OSError, AttributeError):
-        return False
+        return None

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, cast
 
 import torch
@@ -88,8 +89,6 @@ class Trials:
         self.task, self.epochs, self.patience, self.rules = task, epochs, patience, (stop_on, *beside)
         self.device = torch.device(device)
         _make_current(self.device)
-        if self.device.type == "cpu":
-            keep_freed_memory()
         self.settings = list(settings)
         networks: list[Any] = [_drawn(build, setting.seed, dtype) for setting in settings]
         self.network = cast(Any, networks[0].to(self.device))
@@ -235,7 +234,11 @@ class Trials:
 
     def run(self, look: Callable[[Trials], None] | None = None) -> Iterator[Outcome]:
         """Train, and yield every trial when it has stopped; ``look(self)`` is called between epochs now and then."""
-        return (outcome for outcome in self.in_turns(look) if outcome is not None)
+        with self._memory():
+            yield from (outcome for outcome in self.in_turns(look) if outcome is not None)
+
+    def _memory(self) -> AbstractContextManager[object]:
+        return keep_freed_memory() if self.device.type == "cpu" else nullcontext()
 
     def in_turns(self, look: Callable[[Trials], None] | None = None) -> Iterator[Outcome | None]:
         """As `run`; on a GPU also None, again and again: work is queued, and other trainings may queue theirs."""
@@ -260,6 +263,10 @@ class Trials:
 
     def probe(self, steps: int = 5) -> float:
         """Return about how many seconds an epoch takes, from a few steps and one validation; train no more with it."""
+        with self._memory():
+            return self._probe(steps)
+
+    def _probe(self, steps: int) -> float:
         recorder = Recorder(self.device)
         self.task.start(0)
         self._draw_seeds(0)

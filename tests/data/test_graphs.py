@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from armagnn.data import GraphsDataset, load_graphs, statistics
 from armagnn.data.arrays import pack_arrays
 from armagnn.data.graphs_file import parse_graphs_file
-from armagnn.errors import DataError, ParameterError
+from armagnn.errors import DataError, DTypeError, ParameterError
 from data.draws import graph_sets
 from data.tiny import graphs_arrays
 
@@ -72,3 +74,69 @@ def test_real_targets_of_a_file() -> None:
 def test_bad_targets_are_refused(y: object) -> None:
     with pytest.raises(DataError, match=r"tiny.npz: y has"):
         regression(y)
+
+
+def test_a_target_that_all_graphs_share_is_refused() -> None:
+    with pytest.raises(DataError, match=r"tiny.npz: y, column 2: all graphs have the target 0.5; there is nothing"):
+        regression([[0.5, 0.5], [2.0, 0.5], [3.5, 0.5]])
+
+
+# --------------------------------------------------------------------------------------------------------- one's own
+
+
+@given(graph_sets(undirected=True), st.sampled_from([torch.as_tensor, np.asarray, list]))
+def test_own_graphs_are_those_that_were_given(data: GraphsDataset, kind: Callable[[object], object]) -> None:
+    parts = ("node_labels", "node_attr", "edge_labels")
+    more = {name: getattr(data, name) for name in parts if getattr(data, name) is not None}
+    ends = data.edge_index.sort(0).values  # one weight for both directions
+    more["edge_weight"] = (ends[0] * 7 + ends[1] * 3) % 5 / 2.0
+    given = {name: kind(value.tolist() if kind is list else value) for name, value in more.items()}
+    made = GraphsDataset.of(
+        *(kind(v.tolist() if kind is list else v) for v in (data.edge_index, data.ptr, data.y)), **given
+    )
+    for name, value in {"edge_index": data.edge_index, "ptr": data.ptr, "y": data.y, **more}.items():
+        assert torch.equal(getattr(made, name), value), name
+    assert (made.num_classes, made.regression) == (data.num_classes, data.regression)
+
+
+def own(**changes: object) -> GraphsDataset:
+    return GraphsDataset.of(**({name: array.copy() for name, array in graphs_arrays().items()} | changes))  # type: ignore[arg-type]
+
+
+def test_own_graphs_tell_themselves_apart_by_what_they_hold() -> None:
+    assert own().sha256 == own().sha256
+    assert len({own(**change).sha256 for change in ({}, {"y": [0, 0, 1]}, {"edge_labels": None})}) == 3
+
+
+def test_a_weight_goes_with_the_direction_that_is_added() -> None:
+    made = GraphsDataset.of([[0, 2], [1, 3]], [0, 2, 4], [0, 1], edge_weight=[0.5, 0.0])
+    assert made.edge_index.tolist() == [[0, 2, 1, 3], [1, 3, 0, 2]]
+    assert made.edge_weight is not None
+    assert made.edge_weight.tolist() == [0.5, 0.0, 0.5, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "said"),
+    [
+        ({"edge_index": [[0], [9]]}, DataError, "graphs: edge_index holds 0 .. 9"),
+        ({"edge_index": [[0], [2]]}, DataError, "joins nodes of different graphs"),
+        ({"edge_index": [[0.5], [1.0]]}, DataError, "edge_index is float64"),
+        ({"ptr": [0, 2, 2, 6]}, DataError, "ptr must rise"),
+        ({"y": [0, 1, 3]}, DataError, "y "),
+        ({"y": [0, 1]}, DataError, "2 labels for 3 graphs"),
+        ({"y": [0.5, float("nan"), 1.0]}, DataError, "NaN"),
+        ({"y": ["a", "b", "a"]}, DTypeError, "y must hold numbers"),
+        ({"y": torch.tensor([0, 1, 0]).to_sparse()}, DTypeError, "y must be a dense tensor"),
+        ({"node_attr": np.full((6, 2), np.inf)}, DataError, "node_attr has NaN or infinite"),
+        ({"node_attr": np.ones((5, 2))}, DataError, "node_attr has shape"),
+        ({"edge_weight": np.ones(5)}, DataError, r"edge_weight has shape \(5,\); it must be \(6,\)"),
+        ({"edge_weight": np.full(6, -1.0)}, DataError, "must not be negative"),
+        ({"edge_weight": np.full(6, np.nan)}, DataError, "NaN or infinite weights"),
+        ({"edge_weight": [1, 2, 1, 1, 1, 1]}, DataError, "differs where nodes 1 and 0 are listed again"),
+    ],
+)
+def test_what_is_wrong_with_own_graphs_is_said(changes: dict[str, object], error: type[Exception], said: str) -> None:
+    if "edge_index" in changes:
+        changes = {"edge_labels": None, **changes}
+    with pytest.raises(error, match=said):
+        own(**changes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from armagnn.errors import DataError
 from data.tiny import graphs_arrays
 
 TINY = pack_arrays(graphs_arrays())
-FIELDS = ("edge_index", "ptr", "y", "node_labels", "node_attr", "edge_labels", "split")
+FIELDS = ("edge_index", "ptr", "y", "node_labels", "node_attr", "edge_labels", "edge_weight", "split")
 
 
 def parse(content: bytes) -> GraphsDataset:
@@ -116,6 +118,18 @@ def test_what_is_wrong_is_named(change: Change, message: str) -> None:
     with pytest.raises(DataError, match=message) as caught:
         parse(pack_arrays(arrays))
     assert str(caught.value).startswith("tiny.npz: ")
+
+
+def test_no_array_hides_behind_a_length() -> None:
+    """A length in the archive's directory that has grown by the entry after it would hide that one."""
+    entries = [match.start() for match in re.finditer(b"PK\x01\x02", TINY)]
+    assert len(entries) == len(graphs_arrays())
+    for entry, length in itertools.product(entries[:-1], (30, 32)):  # of extra fields and of comments
+        for grown in range(46, 70):
+            damaged = bytearray(TINY)
+            damaged[entry + length] = grown
+            with pytest.raises(DataError):
+                parse(bytes(damaged))
 
 
 @settings(max_examples=400)

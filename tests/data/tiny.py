@@ -47,5 +47,6 @@ def graphs_arrays() -> Arrays:
         "node_labels": np.array([1, 7, 7, 2, 1, 1], dtype=np.int8),
         "node_attr": np.arange(12, dtype=np.float32).reshape(6, 2),
         "edge_labels": np.array([0, 0, 1, 1, 2, 2], dtype=np.int8),
+        "edge_weight": np.array([1.0, 1.0, 0.5, 0.5, 2.0, 2.0], dtype=np.float32),
         "split": np.array([0, 2, 1], dtype=np.int8),
     }

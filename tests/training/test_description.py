@@ -71,8 +71,9 @@ def test_new_graphs_are_described_by_the_training_graphs(rings: GraphsDataset) -
         ({"node_labels": 3}, r"graph 2 \(counted from 1\) has a node with label 3; .* are 0, 2, 7\."),
         ({"node_attr": None}, "has 0 node attributes, .* has 2"),
         ({"node_attr": torch.zeros(7, 3)}, "has 3 node attributes, .* has 2"),
+        ({"edge_weight": torch.ones(14)}, "has edge weights, but the data that the run was trained on has none"),
     ],
-    ids=["no labels", "unknown label", "no attributes", "other attributes"],
+    ids=["no labels", "unknown label", "no attributes", "other attributes", "weights"],
 )
 def test_graphs_of_another_kind_are_refused(rings: GraphsDataset, change: dict[str, Any], said: str) -> None:
     few = rings.select([0, 6])

@@ -13,12 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from armagnn.data import GraphsDataset, folds, load_graphs, read_tu_folder
+from armagnn.data.arrays import pack_arrays
 from armagnn.errors import DataError, ParameterError, RunError, UnknownNameError
 from armagnn.paper.published import METHODS
 from armagnn.training import GraphsConfig, Run, TrainConfig, Watcher, predict, predict_graphs, train
@@ -59,6 +61,28 @@ def copy(finished: dict[str, Path], tmp_path: Path) -> Path:
 
 
 # ----------------------------------------------------------------------------------------------------- what is trained
+
+
+def test_weights_of_edges_are_learnt_from_and_predict_alike(tmp_path: Path) -> None:
+    """Rings of four nodes that only the weights of their edges tell apart."""
+    edges, ptr = np.array([[0, 1, 2, 3], [1, 2, 3, 0]]), np.arange(31) * 4
+    y = np.arange(30) % 2
+    every = {
+        "edge_index": (edges[:, None] + ptr[:-1, None]).reshape(2, -1),
+        "ptr": ptr,
+        "edge_weight": np.where(y[:, None] == 1, [1.0, 9.0, 1.0, 9.0], [1.0, 1.0, 1.0, 1.0]).reshape(-1),
+        "node_labels": np.tile([0, 0, 1, 1], 30),
+    }
+    (tmp_path / "weighted.npz").write_bytes(pack_arrays({**every, "y": y}))
+    (tmp_path / "new.npz").write_bytes(pack_arrays(every))
+    run = train(quick(tmp_path / "weighted.npz", epochs=60, depth=2), tmp_path / "run")
+    assert run.metrics()["test"]["accuracy"]["mean"] == 1.0
+    assert predict_graphs(run, tmp_path / "new.npz").labels() == y.tolist()
+    (tmp_path / "plain.npz").write_bytes(pack_arrays({n: a for n, a in every.items() if n != "edge_weight"}))
+    with pytest.raises(DataError, match=r"has no edge weights, but .* has some"):
+        predict_graphs(run, tmp_path / "plain.npz")
+    with pytest.raises(ParameterError, match="gin knows no edge weights"):
+        train(quick(tmp_path / "weighted.npz", conv="gin"), tmp_path / "gin")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,14 +6,16 @@ import hashlib
 import io
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
-from armagnn.errors import DataError
+from armagnn.errors import DataError, DTypeError
 
 Arrays = dict[str, NDArray[Any]]
+MANY: Final = 0xFFFF
 
 
 def read_arrays(
@@ -22,7 +24,8 @@ def read_arrays(
     """Read the arrays `names` from the bytes of an ``.npz`` file; `source` names the file in errors.
 
     Every array is read whole here, so that zip's own CRC-32 has vouched for all that is returned. A kind of file that
-    has optional arrays asks for `everything`: so damage to the name of one cannot make it vanish unseen.
+    has optional arrays asks for `everything`: so damage to the name of one cannot make it vanish unseen. Nor can damage
+    to a length, which hides those that follow: the archive says how many there are.
 
     Example:
         >>> content = pack_arrays({"y": np.arange(3)})
@@ -33,6 +36,8 @@ def read_arrays(
         with np.load(io.BytesIO(content), allow_pickle=False) as npz:
             if isinstance(npz, np.ndarray):
                 raise DataError(f"{source}: a single array, not an .npz archive of named arrays.")
+            if _listed(content) not in (len(npz.files), MANY):
+                raise DataError(f"{source}: lists {len(npz.files)} arrays of {_listed(content)}: the file is corrupt.")
             missing = [name for name in names if name not in npz.files]
             if missing:
                 raise DataError(f"{source}: not a {what} file, it lacks the arrays {', '.join(missing)}.")
@@ -48,6 +53,12 @@ def read_arrays(
         ) from error
 
 
+def _listed(content: bytes) -> int:
+    """Return how many files a zip archive says, at its end, that it has; `MANY` stands for more than two bytes hold."""
+    end = content.rfind(b"PK\x05\x06")
+    return int.from_bytes(content[end + 10 : end + 12], "little")
+
+
 def pack_arrays(arrays: Arrays) -> bytes:
     """Return the bytes of the compressed ``.npz`` file of these arrays; the same arrays give the same bytes."""
     for name, array in arrays.items():
@@ -56,6 +67,31 @@ def pack_arrays(arrays: Arrays) -> bytes:
     file = io.BytesIO()
     np.savez_compressed(file, allow_pickle=False, **arrays)
     return file.getvalue()
+
+
+def as_array(name: str, value: Any) -> NDArray[Any]:
+    """Return numbers that a user has as a tensor, an array or lists.
+
+    Example:
+        >>> as_array("y", [0, 1])
+        array([0, 1])
+    """
+    try:
+        found = value.numpy(force=True) if isinstance(value, Tensor) else np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DTypeError(f"{name} must be a dense tensor, an array or lists of numbers: {error}") from error
+    if found.dtype.kind not in "biuf":
+        raise DTypeError(f"{name} must hold numbers, got {found.dtype}.")
+    return found.astype(np.int64) if found.size == 0 and name != "node_attr" else found
+
+
+def digest_of(arrays: Arrays) -> str:
+    """Return a SHA-256 of these arrays, their names, types and shapes."""
+    found = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        found.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
 
 
 def read_file(path: str | Path) -> bytes:

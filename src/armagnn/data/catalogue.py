@@ -83,12 +83,16 @@ def load_graphs(name: str | os.PathLike[str]) -> GraphsDataset:
         188
     """
     name = os.fspath(name)
+    known = all_entries()
     if name.endswith(".npz"):
         data: NodeDataset | GraphsDataset = read_graphs_file(name)
-    elif os.path.isdir(name) and name not in all_entries():
+    elif name in known:
+        data = load_any(name)
+    elif os.path.isdir(name) or os.path.basename(name) != name:
         data = read_tu_folder(name)
     else:
-        data = load_any(name)
+        sets = [other for other, entry in known.items() if entry.kind in ("graphs", "molecules")]
+        raise UnknownNameError("folder or set of graphs", name, sets)
     if not isinstance(data, GraphsDataset):
         raise DataError(f"{name!r} has labelled nodes, it is not a set of graphs: use load({name!r}).")
     return data

@@ -63,6 +63,24 @@ def told_apart(array: NDArray[Any], where: str) -> None:
             )
 
 
+def varied(targets: NDArray[Any], where: str) -> None:
+    """Refuse real targets (G, T) with a column in which all are the same.
+
+    Example:
+        >>> varied(np.array([[1.0, 0.5], [2.0, 0.5]]), "y")
+        Traceback (most recent call last):
+        ...
+        armagnn.errors.DataError: y, column 2: all graphs have the target 0.5; there is nothing to learn. Leave it out.
+    """
+    same = (targets == targets[:1]).all(axis=0)
+    if same.any():
+        column = int(same.argmax())
+        raise DataError(
+            f"{where}, column {column + 1}: all graphs have the target {targets[0, column]:g}; there is nothing to "
+            "learn. Leave it out."
+        )
+
+
 def within(ids: NDArray[np.int64], low: int, high: int, name: str, source: str) -> None:
     """Refuse integers outside low .. high - 1."""
     if ids.size and (ids.min() < low or ids.max() >= high):
@@ -89,6 +107,26 @@ def inside_graphs(graphs: NDArray[np.int64], source: str) -> None:
     across = int((graphs[0] != graphs[1]).sum())
     if across:
         raise DataError(f"{source}: edge_index joins nodes of different graphs, {across} times.")
+
+
+def edge_weights(arrays: Arrays, edge_index: NDArray[np.int64], source: str) -> NDArray[np.float32] | None:
+    """Return ``edge_weight`` (E,), if it is there: not negative, and the same wherever a pair of nodes is listed."""
+    if "edge_weight" not in arrays:
+        return None
+    weights = reals(arrays, "edge_weight", source, what="weights")
+    sized(weights, edge_index.shape[1:], "edge_weight", source)
+    if (weights < 0).any():
+        raise DataError(f"{source}: edge_weight has {weights.min()}; weights must not be negative.")
+    low, high = edge_index.min(axis=0), edge_index.max(axis=0)
+    _, first, pair = np.unique(low * (high.max(initial=0) + 1) + high, return_index=True, return_inverse=True)
+    other = weights != weights[first][pair.reshape(-1)]
+    if other.any():
+        ends = edge_index[:, other.argmax()].tolist()
+        raise DataError(
+            f"{source}: edge_weight differs where nodes {ends[0]} and {ends[1]} are listed again; edges are "
+            "undirected, so both directions must have one weight."
+        )
+    return weights
 
 
 def labels(arrays: Arrays, count: int, source: str, of: str = "nodes") -> tuple[NDArray[np.int64], int]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from armagnn.data.arrays import as_array, digest_of
 from armagnn.errors import ParameterError
 
 FEATURE_KINDS: Final = ("degree", "clustering", "labels", "attributes")
@@ -19,6 +20,8 @@ FEATURE_KINDS: Final = ("degree", "clustering", "labels", "attributes")
 @dataclass(frozen=True, eq=False)
 class GraphsDataset:
     """G graphs side by side, with one label or T real targets each: graph classification and graph regression.
+
+    Those of your own are made by :meth:`of`, which checks them; the constructor trusts what it is given.
 
     Attributes:
         name: the name it was loaded by (or the path of its file).
@@ -61,6 +64,45 @@ class GraphsDataset:
     targets: tuple[str, ...] = ()
     class_values: tuple[int, ...] | None = None
     feature_kinds: tuple[str, ...] = FEATURE_KINDS
+
+    @classmethod
+    def of(
+        cls,
+        edge_index: Any,
+        ptr: Any,
+        y: Any,
+        *,
+        node_labels: Any = None,
+        node_attr: Any = None,
+        edge_labels: Any = None,
+        edge_weight: Any = None,
+        split: Any = None,
+    ) -> GraphsDataset:
+        """Make a dataset of your own, from tensors, arrays or lists; whatever is wrong with them is said here.
+
+        Args:
+            edge_index: (2, E), ids of nodes counted over all graphs. Edges are undirected: a direction that is missing
+                is added, an edge that is listed again counts once.
+            ptr: (G + 1,); graph g has the nodes ``ptr[g] .. ptr[g + 1] - 1``, at least one.
+            y: (G,) integers 0 .. C-1, the classes; or (G,) or (G, T) floats, the targets of a regression.
+            node_labels: (N,) integers.
+            node_attr: (N, F) finite numbers.
+            edge_labels: (E,) integers.
+            edge_weight: (E,) numbers, not negative, one for both directions of an edge.
+            split: (G,) 0 train, 1 validation, 2 test.
+
+        Example:
+            >>> GraphsDataset.of([[0, 2, 3], [1, 3, 4]], [0, 2, 5], [0, 1])
+            GraphsDataset('graphs', graphs=2, nodes=5, edges=6, classes=2)
+        """
+        from armagnn.data.graphs_file import graphs_of  # it makes such datasets, of files too
+
+        given = {
+            "edge_index": edge_index, "ptr": ptr, "y": y, "node_labels": node_labels, "node_attr": node_attr,
+            "edge_labels": edge_labels, "edge_weight": edge_weight, "split": split,
+        }  # fmt: skip
+        arrays = {name: as_array(name, value) for name, value in given.items() if value is not None}
+        return graphs_of(arrays, name="graphs", source="graphs", sha256=digest_of(arrays))
 
     @property
     def regression(self) -> bool:

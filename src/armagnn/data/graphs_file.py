@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -16,16 +16,21 @@ from armagnn.data.graphs import GraphsDataset
 from armagnn.data.undirected import undirected
 from armagnn.errors import DataError
 
-ARRAYS: Final = ("edge_index", "ptr", "y")  # and, if the data has them: node_labels, node_attr, edge_labels, split
+ARRAYS: Final = (
+    "edge_index",
+    "ptr",
+    "y",
+)  # and, if the data has them: node_labels, node_attr, edge_labels, edge_weight, split
 
 
 def read_graphs_file(path: str | Path, *, sha256: str | None = None, labelled: bool = True) -> GraphsDataset:
     """Read a :class:`GraphsDataset` from an ``.npz`` file; with `sha256`, only from exactly that file.
 
     The file holds ``edge_index`` (2, E), ``ptr`` (G + 1,) and ``y`` ((G,) integers for classes, (G,) or (G, T) floats
-    for a regression), and may hold ``node_labels`` (N,), ``node_attr`` (N, F), ``edge_labels`` (E,) and ``split``
-    (G,). Other arrays are ignored. Edges are undirected: a direction that is missing is added, an edge that is listed
-    again counts once. Without `labelled`, for new graphs, ``y`` and ``split`` are not read: y is -1.
+    for a regression), and may hold ``node_labels`` (N,), ``node_attr`` (N, F), ``edge_labels`` (E,), ``edge_weight``
+    (E,) and ``split`` (G,). Other arrays are ignored. Edges are undirected: a direction that is missing is added, an
+    edge that is listed again counts once. Without `labelled`, for new graphs, ``y`` and ``split`` are not read: y
+    is -1.
 
     Example:
         >>> dataset = read_graphs_file("ENZYMES.npz")  # doctest: +SKIP
@@ -39,6 +44,13 @@ def parse_graphs_file(
     """Turn the bytes of a file into a dataset called `name`; `source` is what errors call the file."""
     digest = check_digest(content, source, sha256)
     arrays = read_arrays(content, ARRAYS if labelled else ARRAYS[:-1], source, what="graphs", everything=True)
+    return graphs_of(arrays, name=name, source=source, sha256=digest, provenance=provenance, labelled=labelled)
+
+
+def graphs_of(
+    arrays: Arrays, *, name: str, source: str, sha256: str, provenance: str = "", labelled: bool = True
+) -> GraphsDataset:
+    """Turn arrays as a file has them into a dataset, if nothing is wrong with them."""
     ptr = checks.integers(arrays, "ptr", source)
     if ptr.size < 2 or ptr[0] != 0 or (ptr[1:] <= ptr[:-1]).any():
         raise DataError(f"{source}: ptr must rise from 0, by at least one node a graph.")
@@ -47,23 +59,27 @@ def parse_graphs_file(
         y, num_classes = _targets(arrays, num_graphs, source)
         for part in (name for name in ("y", "node_attr") if name in arrays):
             checks.told_apart(arrays[part], f"{source}: {part}")
+        if not num_classes:
+            checks.varied(y.numpy(), f"{source}: y")
     else:
         y, num_classes = torch.full((num_graphs,), checks.NO_LABEL), 0
     num_nodes = _count(int(ptr[-1]), arrays, source)
     edge_index = checks.edges(arrays, num_nodes, source)
     checks.inside_graphs(np.searchsorted(ptr, edge_index, side="right"), source)
     edge_labels = _optional(arrays, "edge_labels", edge_index.shape[1], source)
-    edge_index, edge_labels = undirected(edge_index, edge_labels)
+    edge_weight = checks.edge_weights(arrays, edge_index, source)
+    edge_index, edge_labels, edge_weight = undirected(edge_index, edge_labels, edge_weight)
     return GraphsDataset(
         name=name,
         edge_index=torch.from_numpy(edge_index),
         ptr=torch.from_numpy(ptr),
         y=y,
         num_classes=num_classes,
-        sha256=digest,
+        sha256=sha256,
         node_labels=_tensor(_optional(arrays, "node_labels", num_nodes, source)),
         node_attr=_attributes(arrays, num_nodes, source),
         edge_labels=_tensor(edge_labels),
+        edge_weight=_tensor(edge_weight),
         split=_split(arrays, num_graphs, source) if labelled else None,
         provenance=provenance or name,
         targets=tuple(f"target {t}" for t in range(y.shape[1])) if y.is_floating_point() else (),
@@ -104,7 +120,7 @@ def _optional(arrays: Arrays, name: str, count: int, source: str) -> NDArray[np.
     return values
 
 
-def _tensor(values: NDArray[np.int64] | None) -> Tensor | None:
+def _tensor(values: NDArray[Any] | None) -> Tensor | None:
     return None if values is None else torch.from_numpy(values)
 
 

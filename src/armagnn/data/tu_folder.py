@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from armagnn.data.arrays import read_file
-from armagnn.data.checks import NO_LABEL, told_apart
+from armagnn.data.checks import NO_LABEL, told_apart, varied
 from armagnn.data.graphs import GraphsDataset
 from armagnn.data.text_table import read_table
 from armagnn.data.undirected import undirected
@@ -157,7 +157,9 @@ def _targets(folder: _Folder, target: Target) -> tuple[Tensor | None, int, tuple
     if target == "none":
         return None, 0, None
     if target == "attributes" or (target == "auto" and "graph_labels" not in folder and "graph_attributes" in folder):
-        return torch.from_numpy(folder.reals("graph_attributes")), 0, None
+        targets = folder.reals("graph_attributes")
+        varied(targets, folder.file("graph_attributes"))
+        return torch.from_numpy(targets), 0, None
     if target == "auto" and "graph_labels" not in folder:
         raise DataError(f"{folder.file('graph_labels')}: is missing, and so is {folder.file('graph_attributes')}.")
     raw = folder.integers("graph_labels")[:, 0]
@@ -175,7 +177,7 @@ def _indicator(folder: _Folder, num_graphs: int | None) -> NDArray[np.int64]:
     folder.refuse("graph_indicator", graph < 1, "graphs are counted from 1.")
     if num_graphs is None:
         num_graphs = int(graph.max())
-        where = "by the largest number here"
+        where = f"by the largest number here, on line {int(graph.argmax()) + 1}"
     else:
         where = "lines of the file of labels or attributes of graphs"
     beyond = graph > num_graphs

@@ -33,6 +33,7 @@ class Description:
         target_mean: of each target, over training graphs.
         target_deviation: likewise.
         largest: nodes of the largest training graph.
+        weighted: do edges have weights?
         sizes: graphs for training, validation and test.
 
     Example:
@@ -56,6 +57,7 @@ class Description:
     target_deviation: tuple[float, ...]
     largest: int
     sizes: tuple[int, ...]
+    weighted: bool = False
 
     @classmethod
     def of(cls, dataset: GraphsDataset, features: NodeFeatures, fold: Fold) -> Description:
@@ -76,6 +78,7 @@ class Description:
             () if targets is None else tuple(targets.deviation.tolist()),
             int(dataset.ptr.diff()[fold.train].max()),
             (len(fold.train), len(fold.val), len(fold.test)),
+            dataset.edge_weight is not None,
         )
 
     @property
@@ -106,9 +109,16 @@ class Description:
     def _check(self, data: GraphsDataset) -> None:
         """Refuse graphs that have other things than those of the run."""
         labels, attributes = data.node_labels, 0 if data.node_attr is None else data.node_attr.shape[1]
-        if (labels is not None) != ("labels" in self.kinds):
-            ours, theirs = ("no node labels", "has some") if labels is None else ("node labels", "has none")
-            raise DataError(f"{data.name}: has {ours}, but the data that the run was trained on {theirs}.")
+        parts = {
+            "node labels": (labels is not None, "labels" in self.kinds),
+            "edge weights": (data.edge_weight is not None, self.weighted),
+        }
+        for part, (here, there) in parts.items():
+            if here != there:
+                raise DataError(
+                    f"{data.name}: has {'' if here else 'no '}{part}, but the data that the run was trained on has "
+                    f"{'some' if there else 'none'}."
+                )
         if attributes != self.attributes:
             raise DataError(
                 f"{data.name}: has {attributes} node attributes, but the data that the run was trained on has "
@@ -134,6 +144,7 @@ class Description:
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Description:
         """The inverse of :meth:`to_json`; anything else is a ValueError that says why."""
+        content = {"weighted": cls.weighted} | content  # older runs know no weights
         if content.keys() != {field.name for field in fields(cls)}:
             raise ValueError("it does not have the entries that this version of armagnn knows")
         for name, kind in _KINDS.items():
@@ -172,8 +183,9 @@ class Description:
 _KINDS: Final[dict[str, type]] = {
     "kinds": str, "vocabulary": int, "attributes": int, "mean": float, "deviation": float, "classes": int,
     "targets": str, "target_mean": float, "target_deviation": float, "largest": int, "sizes": int,
+    "weighted": bool,
 }  # fmt: skip
-_LISTS: Final = _KINDS.keys() - {"attributes", "largest"}
+_LISTS: Final = _KINDS.keys() - {"attributes", "largest", "weighted"}
 
 
 def _fine(item: object) -> bool:

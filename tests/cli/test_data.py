@@ -99,6 +99,16 @@ def test_make_bench_hard(folder: Path, tmp_path: Path) -> None:
     assert (code, "is there already" in err) == (2, True)
 
 
+def test_bench_hard_has_a_name_and_stands_beside_the_paper(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run("make", "bench-hard", "--seed", "5")
+    assert code == 0, err
+    assert load_graphs("bench-hard-5.npz").num_graphs == 1800
+    assert "148.32" in out  # nodes of the paper's graphs
+
+
 def test_verify_says_ok_missing_and_corrupt(folder: Path) -> None:
     code, out, _ = run("verify")
     assert code == 0
@@ -138,7 +148,8 @@ def test_fetch_of_what_is_here(folder: Path) -> None:
         (["fetch", "coar"], "Did you mean 'cora'?"),
         (["info", "ppi"], "armagnn data fetch ppi"),
         (["add", "nowhere.npz"], "cannot be read"),
-        (["bound", "nowhere"], "nowhere"),
+        (["bound", "nowhere"], "Unknown folder or set of graphs 'nowhere'. Known: bench-hard, bench-hard-small, dd"),
+        (["bound", "no/where"], "no/where: is not a folder"),
         (["fetch", "bench-hard"], "Put bench_hard_regenerated.npz into"),
         (["make", "bench-hard", "--out", "mine.txt"], "is written as an .npz file"),
         (["make", "bench-hard", "--seed", "-1", "--out", "mine.npz"], "seed must be an integer"),

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from armagnn.cli import app
 from armagnn.cli.groups import Where
 from armagnn.cli.tables import do_trials
+from armagnn.cli.trials_progress import duration
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.nn import ARMAConv, CayleyConv, ChebConv
 from armagnn.nn.stack import Stack
@@ -179,6 +180,23 @@ def test_a_plan_has_room_in_a_terminal_of_80_columns(tmp_path: Path, monkeypatch
     for word in ("mutag", "chebyshev", "paper", "0/1000", "0.000912", "least", "most", "as done"):
         assert word in shown
     assert "…" not in shown
+
+
+def test_a_plan_goes_by_the_epochs_of_the_exported_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, none_chosen: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("armagnn.training.trials.Trials.probe", lambda self: 1.0)
+    command = ["reproduce", "graph-classification", "--dataset", "mutag", "--method", "gcn", "--plan", "--runs", "1"]
+    command += ["--chosen", str(none_chosen)]
+    assert "as those before" not in CliRunner().invoke(app, command).output
+    (tmp_path / "results").mkdir()
+    rows = ["dataset,method,protocol,epochs", "mutag,gcn,paper,400", "mutag,gcn,paper,600", "mutag,gcn,tuned,7"]
+    (tmp_path / "results" / "graph-classification.csv").write_text("\n".join(rows))
+    result = CliRunner().invoke(app, command)
+    assert f"about {duration(10 * 500)} if they last as those before." in result.output
+    (tmp_path / "results" / "graph-classification.csv").write_text("dataset\nmutag\n")  # not a table: no estimate
+    assert "as those before" not in CliRunner().invoke(app, command).output
 
 
 def test_the_plan_says_what_there_is_to_do(tmp_path: Path, none_chosen: Path) -> None:

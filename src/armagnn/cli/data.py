@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,10 +35,11 @@ def _table(console: Console, *columns: str, title: str | None = None) -> Table:
     return Table(*columns, title=title, **plain)
 
 
-def _show(console: Console, found: Statistics, title: str) -> None:
-    table = _table(console, "statistic", "file", title=title)
-    for key, value in found.items():
-        table.add_row(key, str(value))
+def _show(console: Console, found: Statistics, title: str, paper: Mapping[str, str] | None = None) -> None:
+    """Print statistics, beside the paper's where it has any."""
+    table = _table(console, "statistic", "file", *(["paper"] if paper is not None else []), title=title)
+    for key in dict.fromkeys([*found, *(paper or {})]):
+        table.add_row(key, str(found.get(key, "")), *([paper.get(key, "")] if paper is not None else []))
     console.print(table)
 
 
@@ -63,11 +65,7 @@ def info(
     entry = find_entry(name)
     found = room.statistics_of(name, paths=paths)
     console = table_console()
-    table = _table(console, "statistic", "file", "paper", title=entry.title or name)
-    for key in dict.fromkeys([*found, *entry.paper]):
-        value = found.get(key, "")
-        table.add_row(key, value if isinstance(value, str) else f"{value}", entry.paper.get(key, ""))
-    console.print(table)
+    _show(console, found, entry.title or name, entry.paper)
     place = locate(entry, name)
     facts = {"file": place.source, "sha256": entry.sha256, "licence": entry.licence, "source": entry.source}
     if place.accepted[0] != entry.sha256 or len(place.accepted) > 1:
@@ -149,13 +147,20 @@ def fetch(
 
 @make.command("bench-hard")
 def make_bench_hard(
-    out: Annotated[Path, typer.Option(help="The .npz file to write; one that is there is left as it is.")],
     seed: Annotated[int, typer.Option(help="The same seed draws the same graphs everywhere.")] = 0,
     small: Annotated[
         bool, typer.Option("--small", help="100 graphs a class of 40 to 80 nodes, not 600 of 100 to 200.")
     ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The .npz file to write; one that is there is left as it is.", show_default="bench-hard-SEED.npz"
+        ),
+    ] = None,
 ) -> None:
-    """Draw a Bench-hard set by the published recipe and show its statistics."""
+    """Draw a Bench-hard set by the published recipe and show its statistics, beside the published ones."""
+    name = "bench-hard-small" if small else "bench-hard"
+    out = out or Path(f"{name}-{seed}.npz")
     if out.suffix != ".npz":
         raise DataError(f"{out}: is written as an .npz file; give it such a name.")
     if out.exists():
@@ -164,7 +169,8 @@ def make_bench_hard(
     data = parse_graphs_file(content, name=out.stem, source=str(out))
     write_whole(out, content)
     console = table_console()
-    _show(console, room.statistics(data, paths=False), f"Bench-hard, seed {seed}{', small' if small else ''}")
+    title = f"Bench-hard, seed {seed}{', small' if small else ''}"
+    _show(console, room.statistics(data, paths=False), title, find_entry(name).paper)
     console.print(Text(f"{out}: SHA-256 {data.sha256}"), soft_wrap=True)
 
 

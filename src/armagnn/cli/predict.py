@@ -17,7 +17,10 @@ def predict(
     run: Annotated[Path, typer.Argument(help="The run folder.", metavar="RUN")],
     data: Annotated[
         str | None,
-        typer.Option(help="New graphs, for a run on graphs: a folder in TU's format.", show_default="those of the run"),
+        typer.Option(
+            help="New graphs, for a run on graphs: a folder in TU's format, or an .npz file.",
+            show_default="those of the run",
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The CSV file to write.", show_default="standard output")] = None,
 ) -> None:

@@ -34,9 +34,12 @@ def print_report(console: Console, run: Run) -> None:
             *(_number(name, trial[split][name]) for split, name in shown),
         )
     table.add_section()
-    means = (f"{_number(name, found['mean'])} ± {_number(name, found['std'])}"
-             for name, found in ((name, metrics[split][name]) for split, name in shown))  # fmt: skip
-    table.add_row("mean", "", "", *means, style="bold")
+    several = len(metrics["trials"]) > 1  # a single one has no deviation
+
+    def mean(name: str, found: dict[str, float]) -> str:
+        return _number(name, found["mean"]) + (f" ± {_number(name, found['std'])}" if several else "")
+
+    table.add_row("mean", "", "", *(mean(name, metrics[split][name]) for split, name in shown), style="bold")
     published = _published(config)
     if published is not None:
         text = "{:.1f} ± {:.1f}".format(*published)
@@ -44,9 +47,10 @@ def print_report(console: Console, run: Run) -> None:
     console.print(table)
     for name, found in metrics["test"].items():
         if name.startswith(ABSOLUTE):
+            deviation = f" ± {found['std']:.2g}" if several else ""
             console.print(
-                f"{name.removeprefix(ABSOLUTE)}: mean absolute error on test graphs {found['mean']:.4g} ± "
-                f"{found['std']:.2g}, in its own units",
+                f"{name.removeprefix(ABSOLUTE)}: mean absolute error on test graphs {found['mean']:.4g}{deviation}, in "
+                "its own units",
                 highlight=False,
                 markup=False,
             )

@@ -29,7 +29,12 @@ Protocol = Annotated[list[str] | None, typer.Option("--protocol", help="paper, t
 def graph_classification(
     where: Where,
     dataset: Annotated[
-        list[str] | None, typer.Option("--dataset", help="enzymes, proteins, dd, mutag, bench-hard; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--dataset",
+            help="enzymes, proteins, dd, mutag, bench-hard (all of these if none is named), bench-hard-small; may be "
+            "repeated.",
+        ),
     ] = None,
     method: Method = None,
     protocol: Protocol = None,

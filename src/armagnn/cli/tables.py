@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -28,7 +29,7 @@ def do_trials(trials: Sequence[CellTrial], table: str, where: Where, *, plan: bo
     torch_device(where.device)  # refuses what is not there
     jobs = make_jobs(trials, table=table, device=where.device, checkpoints=checkpoints_of(where.store))
     if plan:
-        show_plan(jobs, where.store)
+        show_plan(jobs, where.store, Path("results", f"{table}.csv"))
         return
     planned: dict[Cell, int] = {}
     for trial in trials:
@@ -38,11 +39,11 @@ def do_trials(trials: Sequence[CellTrial], table: str, where: Where, *, plan: bo
         execute(jobs, work, opened, where.workers, where.engine, progress)
 
 
-def show_plan(jobs: Sequence[Job], store: Path) -> None:
+def show_plan(jobs: Sequence[Job], store: Path, table: Path) -> None:
     """Print how many trainings each cell has, how many are done, and the time that the rest may take.
 
     A batch of each kind is probed for a few steps. A training lasts from its patience to its most epochs; where the
-    store has trials of the cell, also the epochs that those took are used.
+    store, or else the exported `table`, has trials of the cell, also the epochs that those took are used.
     """
     notes = Console(stderr=True)
     console, counts = table_console(), ("done", "batches", "s/epoch")
@@ -52,27 +53,56 @@ def show_plan(jobs: Sequence[Job], store: Path) -> None:
     kinds: dict[tuple[object, ...], list[Job]] = {}
     for job in jobs:
         kinds.setdefault(job.trials[0].config.shape, []).append(job)
+    titles = _titles(kinds.values())
+    before = _epochs(table)
     kept = Store(store, must_exist=True) if store.exists() else None
-    total = [0.0, 0.0, 0.0]
-    for group in kinds.values():
+    total, known = [0.0, 0.0, 0.0], True
+    for title, group in zip(titles, kinds.values(), strict=True):
         done = [record for job in group for key in job.keys if kept and (record := kept.get(key))]
         left = [job for job in group if not kept or kept.missing(job.keys)]
         config = group[0].trials[0].config
         with notes.status(f"a few steps of {config.dataset} {config.method} {config.protocol}"):
             seconds = left[0].make().probe() if left else 0.0
-        lasting = sum(record.epochs for record in done) / len(done) if done else None
+        lasting = before.get((config.dataset, config.method, config.protocol))
+        if done:
+            lasting = sum(record.epochs for record in done) / len(done)
         least = min(config.patience + 1, config.epochs)
-        times = [len(left) * seconds * n for n in (least, config.epochs, lasting or config.epochs)]
+        times = [len(left) * seconds * n for n in (least, config.epochs, lasting or 0.0)]
         total = [sum(pair) for pair in zip(total, times, strict=True)]
-        configs = [trial.config for job in group for trial in job.trials]
-        names = list(dict.fromkeys(f"{c.dataset} {c.method} {c.protocol}" for c in configs))
-        cell = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        known = known and (lasting is not None or not left)
+        trials = sum(len(job.trials) for job in group)
         shown.add_row(
-            cell, f"{len(done)}/{len(configs)}", str(len(left)), f"{seconds:.3g}", duration(times[0]),
-            duration(times[1]), "" if lasting is None else duration(times[2]),
+            title, f"{len(done)}/{trials}", str(len(left)), f"{seconds:.3g}", duration(times[0]), duration(times[1]),
+            "" if lasting is None else duration(times[2]),
         )  # fmt: skip
     if kept:
         kept.close()
     console.print(shown)
+    likely = f", about {duration(total[2])} if they last as those before" if known else ""
     console.print(f"{sum(len(job.trials) for job in jobs)} trainings: at least {duration(total[0])} by one worker, "
-                  f"at most {duration(total[1])}.", highlight=False, soft_wrap=True)  # fmt: skip
+                  f"at most {duration(total[1])}{likely}.", highlight=False, soft_wrap=True)  # fmt: skip
+
+
+def _titles(kinds: Iterable[Sequence[Job]]) -> list[str]:
+    """The names of the cells of each kind of batch; where one cell has several kinds, with their numbers."""
+    names = []
+    for group in kinds:
+        configs = [trial.config for job in group for trial in job.trials]
+        cells = list(dict.fromkeys(f"{c.dataset} {c.method} {c.protocol}" for c in configs))
+        names.append(cells[0] if len(cells) == 1 else f"{cells[0]} and {len(cells) - 1} more")
+    return [
+        f"{name}, kind {names[: place + 1].count(name)}" if names.count(name) > 1 else name
+        for place, name in enumerate(names)
+    ]
+
+
+def _epochs(table: Path) -> dict[Cell, float]:
+    """The mean epochs of the trials of every cell of an exported table; of none where there is no such file."""
+    found: dict[Cell, list[int]] = {}
+    try:
+        with table.open(newline="") as file:
+            for row in csv.DictReader(file):
+                found.setdefault((row["dataset"], row["method"], row["protocol"]), []).append(int(row["epochs"]))
+    except (OSError, KeyError, ValueError):
+        return {}  # it is only an estimate
+    return {cell: sum(epochs) / len(epochs) for cell, epochs in found.items()}

@@ -114,15 +114,15 @@ def main_metric(record: Record) -> str:
 
 
 def mean_std(values: Sequence[float]) -> str:
-    """Mean ± sample deviation, with the digits that mean something.
+    """Mean ± sample deviation, with the digits that mean something; a single value has no deviation.
 
     Example:
         >>> mean_std([83.0, 84.0]), mean_std([0.0123])
-        ('83.50 ± 0.71', '0.01230 ± 0.00000')
+        ('83.50 ± 0.71', '0.01230')
     """
-    mean, std = statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
+    mean = statistics.fmean(values)
     digits = 2 if abs(mean) >= 1 else 5
-    return f"{mean:.{digits}f} ± {std:.{digits}f}"
+    return f"{mean:.{digits}f}" + (f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else "")
 
 
 def duration(seconds: float) -> str:

@@ -84,6 +84,16 @@ def test_nodes_of_a_graph_are_brought_together(folder: Path) -> None:
     assert data.edge_index.tolist() == [[3, 4, 0, 1], [4, 3, 1, 0]]
 
 
+@pytest.mark.parametrize("part", ["node_labels", "node_attributes", "edge_labels", "graph_labels"])
+def test_a_misspelt_part_is_not_passed_over(folder: Path, part: str) -> None:
+    for other in ("edge_attributes", "README", "label_readme", "notes", part[:-1]):
+        (folder / f"DS_{other}.txt").write_text("anything\n")
+        read_tu_folder(folder)  # nothing is missing
+    (folder / f"DS_{part}.txt").unlink()
+    with pytest.raises(DataError, match=rf"DS_{part[:-1]}.txt: is not read; .* meant as DS_{part}.txt\."):
+        read_tu_folder(folder)
+
+
 def test_targets(folder: Path) -> None:
     (folder / "DS_graph_attributes.txt").write_text("0.5, 1\n1.5, 2\n-1, 3\n")
     assert read_tu_folder(folder).num_classes == 2

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -25,6 +27,9 @@ TARGETS: Final = ("auto", "labels", "attributes", "none")
 PARTS: Final = (
     "A", "graph_indicator", "graph_labels", "graph_attributes", "node_labels", "node_attributes", "edge_labels",
 )  # fmt: skip
+UNREAD: Final = ("edge_attributes", "label_readme", "README")
+"""Files that sets of the collection have besides."""
+
 FILLED: Final = {"graph_indicator": "node", "graph_labels": "graph", "graph_attributes": "graph"}
 """What a file that must not be empty has its lines for."""
 
@@ -38,7 +43,8 @@ def read_tu_folder(path: str | Path, *, target: Target = "auto") -> GraphsDatase
     - ``graph_labels``: line g has the class of graph g, an integer; classes are numbered 0 .. C-1 in ascending order,
       and `class_values` keeps the numbers of the file. Or ``graph_attributes``: real targets, several by commas.
     - ``node_labels`` (an integer a line), ``node_attributes`` (reals by commas) and ``edge_labels`` (an integer for
-      each line of ``A``) may be there. Other files of the folder (``edge_attributes``) are not read.
+      each line of ``A``) may be there. Other files of the folder (``edge_attributes``) are not read; one whose name is
+      nearly that of a part which is missing is refused.
 
     With `target` ``"auto"`` the labels count where there are both; ``"labels"`` and ``"attributes"`` ask for one, and
     ``"none"`` for neither (new graphs, to be predicted: y is -1). Whatever is wrong is a :class:`DataError` with the
@@ -112,6 +118,7 @@ class _Folder:
             what = f"has {', '.join(found)}" if found else "has no file that ends in _A.txt"
             raise DataError(f"{path}: {what}; a dataset in TU's format has one, DS_A.txt, with a line for each edge.")
         prefix = found[0].removesuffix("A.txt")
+        _refuse_misspelt(path, prefix, names)
         files = {part: path / f"{prefix}{part}.txt" for part in PARTS}
         # what is there and no file (a link to nothing) is an error, not a part that is not there
         contents = {part: read_file(file) for part, file in files.items() if os.path.lexists(file)}
@@ -150,6 +157,17 @@ class _Folder:
         """The checksum of all files that count, whatever their prefix."""
         each = (f"{part} {hashlib.sha256(content).hexdigest()}\n" for part, content in sorted(self.contents.items()))
         return hashlib.sha256("".join(each).encode()).hexdigest()
+
+
+def _refuse_misspelt(path: Path, prefix: str, names: Sequence[str]) -> None:
+    """Refuse a file that is nearly called as a part that is missing: it would not be read, without a word."""
+    parts = {name.removeprefix(prefix).removesuffix(".txt") for name in names if name.startswith(prefix)}
+    for part in sorted(parts - {*PARTS, *UNREAD}):
+        near = difflib.get_close_matches(part, [known for known in PARTS if known not in parts], n=1, cutoff=0.9)
+        if near:
+            raise DataError(
+                f"{path / prefix}{part}.txt: is not read; rename it if it is meant as {prefix}{near[0]}.txt."
+            )
 
 
 def _targets(folder: _Folder, target: Target) -> tuple[Tensor | None, int, tuple[int, ...] | None]:

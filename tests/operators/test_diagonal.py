@@ -12,7 +12,7 @@ from torch.autograd import gradcheck
 from torch.utils import _pytree as pytree
 
 from armagnn.operators import GraphBatches, GraphOperator
-from armagnn.operators.graph import KINDS
+from armagnn.operators.options import KINDS
 from oracles import Graph, assert_near, numbers, operator, random_graph
 from strategies import graphs
 

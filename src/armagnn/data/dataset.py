@@ -13,7 +13,7 @@ from armagnn.data.rows import select_rows
 from armagnn.data.split import random_split
 from armagnn.errors import GraphError, ParameterError, UnknownNameError
 from armagnn.operators import CSR, GraphOperator
-from armagnn.operators.graph import Kind
+from armagnn.operators.options import Kind
 
 SPLITS: Final = ("train", "val", "test")
 

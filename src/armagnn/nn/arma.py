@@ -26,7 +26,7 @@ from armagnn.nn.recursion import Recursion, recursion
 from armagnn.nn.sequence import next_state, outputs
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.csr import fold
-from armagnn.operators.graph import Kind
+from armagnn.operators.options import Kind
 from armagnn.solvers import FixedPoint, Statistics
 
 Weights = tuple[Tensor | None, Tensor | None, Tensor, Tensor | None]

@@ -16,7 +16,7 @@ from armagnn.nn.checks import check_features, check_fit, check_kind, check_proba
 from armagnn.nn.drop import drop
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.csr import fold
-from armagnn.operators.graph import Kind
+from armagnn.operators.options import Kind
 
 
 class Conv(nn.Module):

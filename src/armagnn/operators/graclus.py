@@ -20,7 +20,8 @@ from armagnn.kernels import matching
 from armagnn.kernels.lazy import compiled_or_plain
 from armagnn.operators import checks
 from armagnn.operators.csr import CSR, assemble
-from armagnn.operators.graph import GraphOperator, Kind
+from armagnn.operators.graph import GraphOperator
+from armagnn.operators.options import Kind
 
 Array = NDArray[Any]
 MOST_LEVELS: Final = 24

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import torch
 from torch import Tensor
@@ -22,14 +21,10 @@ from armagnn.operators.csr import CSR, register
 from armagnn.operators.extremes import extremal_eigenvalues
 from armagnn.operators.joining import check_alike, join
 from armagnn.operators.modes import may_be_kept, normal_mode
+from armagnn.operators.options import OPTIONS, Kind, Options
 
 if TYPE_CHECKING:
     from armagnn.operators.spectra import BlockSpectrum
-
-Kind = Literal["arma", "gcn", "laplacian", "adjacency"]
-KINDS: Final = ("arma", "gcn", "laplacian", "adjacency")
-SYMMETRIZE: Final = ("max", "mean")
-OPTIONS: Final = ("gamma", "lambda_min", "lambda_max", "symmetrize")
 
 
 class GraphOperator(CSR):
@@ -117,8 +112,8 @@ class GraphOperator(CSR):
             edge_index = edge_index.as_tensor()
         edge_index, num_nodes = checks.edge_index(edge_index, num_nodes)
         weight = checks.edge_weight(edge_weight, edge_index, dtype)
-        options = _Options(kind, gamma, lambda_min, lambda_max, symmetrize)
-        return options.build(edge_index[1], edge_index[0], weight, num_nodes)
+        options = Options(kind, gamma, lambda_min, lambda_max, symmetrize)
+        return _build(options, edge_index[1], edge_index[0], weight, num_nodes)
 
     @classmethod
     def from_scipy(  # type: ignore[override]
@@ -344,78 +339,49 @@ class GraphOperator(CSR):
 register(GraphOperator)
 
 
-class _Options:
-    """The checked options of a builder."""
-
-    def __init__(
-        self,
-        kind: str,
-        gamma: float = 1.0,
-        lambda_min: float | str = 0.0,
-        lambda_max: float | str = 2.0,
-        symmetrize: str | None = None,
-    ) -> None:
-        if not isinstance(kind, str) or kind not in KINDS:
-            raise UnknownNameError("kind of operator", kind, KINDS)
-        if symmetrize is not None and (not isinstance(symmetrize, str) or symmetrize not in SYMMETRIZE):
-            raise UnknownNameError("way to symmetrize", symmetrize, SYMMETRIZE)
-        if not _is_number(gamma) or gamma < 0:
-            raise ParameterError(f"gamma must be a finite number of at least 0, got {gamma!r}.")
-        if kind != "gcn" and gamma != 1.0:
-            raise ParameterError(f"gamma belongs to kind='gcn', not to {kind!r}.")
-        for name, bound in (("lambda_min", lambda_min), ("lambda_max", lambda_max)):
-            if not _is_number(bound) and not (isinstance(bound, str) and bound == "computed"):
-                raise ParameterError(f"{name} must be a finite number or 'computed', got {bound!r}.")
-        self.default_range = (lambda_min, lambda_max) == (0.0, 2.0)
-        if not self.default_range and kind != "arma":
-            raise ParameterError(f"lambda_min and lambda_max belong to kind='arma' (Eq. 9), not to {kind!r}.")
-        self.kind, self.gamma, self.symmetrize = kind, float(gamma), symmetrize
-        self.lambda_min, self.lambda_max = lambda_min, lambda_max
-
-    def build(self, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int) -> GraphOperator:
-        if torch.compiler.is_compiling():
-            return self._build(row, col, weight, num_nodes)
-        with normal_mode():
-            row, col, weight = (t.clone() if t.is_inference() else t for t in (row, col, weight))
-            return self._build(row, col, weight, num_nodes)
-
-    def _build(self, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int) -> GraphOperator:
-        if self.symmetrize is not None:
-            row, col, weight = normalize.symmetrized(row, col, weight, num_nodes, self.symmetrize)
-        shift = 0.0 if self.default_range else self._shift(row, col, weight, num_nodes)
-        for names, number in (("gamma is", self.gamma), ("lambda_min and lambda_max are", shift)):
-            if abs(number) > torch.finfo(weight.dtype).max:
-                raise ParameterError(f"{names} too large for {weight.dtype}: pass less, or dtype=torch.float64.")
-        known = not torch.compiler.is_compiling()
-        unit_diagonal = known and self.kind == "laplacian" and not bool((row == col).any())
-        rowptr, col, value, transposed = normalize.build(row, col, weight, num_nodes, self.kind, self.gamma, shift)
-        symmetric = known and normalize.is_symmetric(rowptr, col, value, transposed)
-        return GraphOperator(
-            rowptr,
-            col,
-            value,
-            (num_nodes, num_nodes),
-            kind=self.kind,
-            transposed=None if symmetric and not value.requires_grad else transposed,
-            symmetric=symmetric,
-            unit_diagonal=unit_diagonal,
-        )
-
-    def _shift(self, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int) -> float:
-        low, high = self.lambda_min, self.lambda_max
-        if "computed" in (low, high):
-            plain = _Options("arma").build(row, col, weight.detach().double(), num_nodes)
-            smallest, largest = extremal_eigenvalues(plain.require_symmetric("lambda_min or lambda_max 'computed'"))
-            low = 1.0 - largest if low == "computed" else low
-            high = 1.0 - smallest if high == "computed" else high
-        if not float(high) >= float(low):
-            raise ParameterError(f"lambda_max ({high}) must not lie below lambda_min ({low}).")
-        return (float(high) - float(low)) / 2 - 1.0
+def _build(options: Options, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int) -> GraphOperator:
+    if torch.compiler.is_compiling():
+        return _build_now(options, row, col, weight, num_nodes)
+    with normal_mode():
+        row, col, weight = (t.clone() if t.is_inference() else t for t in (row, col, weight))
+        return _build_now(options, row, col, weight, num_nodes)
 
 
-def _is_number(value: object) -> bool:
-    """Return whether it is a finite real number, of a size that a float holds."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+def _build_now(options: Options, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int) -> GraphOperator:
+    kind, gamma = options.kind, float(options.gamma)
+    if options.symmetrize is not None:
+        row, col, weight = normalize.symmetrized(row, col, weight, num_nodes, options.symmetrize)
+    shift = 0.0 if options.default_range else _shift(options, row, col, weight, num_nodes)
+    for names, number in (("gamma is", gamma), ("lambda_min and lambda_max are", shift)):
+        if abs(number) > torch.finfo(weight.dtype).max:
+            raise ParameterError(f"{names} too large for {weight.dtype}: pass less, or dtype=torch.float64.")
+    known = not torch.compiler.is_compiling()
+    unit_diagonal = known and kind == "laplacian" and not bool((row == col).any())
+    rowptr, col, value, transposed = normalize.build(row, col, weight, num_nodes, kind, gamma, shift)
+    symmetric = known and normalize.is_symmetric(rowptr, col, value, transposed)
+    return GraphOperator(
+        rowptr,
+        col,
+        value,
+        (num_nodes, num_nodes),
+        kind=kind,
+        transposed=None if symmetric and not value.requires_grad else transposed,
+        symmetric=symmetric,
+        unit_diagonal=unit_diagonal,
+    )
+
+
+def _shift(options: Options, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int) -> float:
+    """Return (λmax - λmin)/2 - 1, by which M of Eq. 9 differs from I - L on its diagonal."""
+    low, high = options.lambda_min, options.lambda_max
+    if "computed" in (low, high):
+        plain = _build(Options("arma"), row, col, weight.detach().double(), num_nodes)
+        smallest, largest = extremal_eigenvalues(plain.require_symmetric("lambda_min or lambda_max 'computed'"))
+        low = 1.0 - largest if low == "computed" else low
+        high = 1.0 - smallest if high == "computed" else high
+    if not float(high) >= float(low):
+        raise ParameterError(f"lambda_max ({high}) must not lie below lambda_min ({low}).")
+    return (float(high) - float(low)) / 2 - 1.0
 
 
 def _from_matrix(entries: checks.Entries, kind: str, options: dict[str, Any]) -> GraphOperator:
@@ -425,4 +391,4 @@ def _from_matrix(entries: checks.Entries, kind: str, options: dict[str, Any]) ->
     for name in options:
         if name not in OPTIONS:
             raise UnknownNameError("option", name, OPTIONS)
-    return _Options(kind, **options).build(row, col, weight, shape[0])
+    return _build(Options(kind, **options), row, col, weight, shape[0])

@@ -16,6 +16,7 @@ from armagnn.errors import DataError, DTypeError
 
 Arrays = dict[str, NDArray[Any]]
 MANY: Final = 0xFFFF
+"""What an archive says of more files than two bytes can count."""
 
 
 def read_arrays(
@@ -54,7 +55,7 @@ def read_arrays(
 
 
 def _listed(content: bytes) -> int:
-    """Return how many files a zip archive says, at its end, that it has; `MANY` stands for more than two bytes hold."""
+    """Return how many files a zip archive says, at its end, that it has."""
     end = content.rfind(b"PK\x05\x06")
     return int.from_bytes(content[end + 10 : end + 12], "little")
 
@@ -82,6 +83,7 @@ def as_array(name: str, value: Any) -> NDArray[Any]:
         raise DTypeError(f"{name} must be a dense tensor, an array or lists of numbers: {error}") from error
     if found.dtype.kind not in "biuf":
         raise DTypeError(f"{name} must hold numbers, got {found.dtype}.")
+    # numpy takes empty lists, such as those of no edges, for reals
     return found.astype(np.int64) if found.size == 0 and name != "node_attr" else found
 
 

@@ -27,9 +27,6 @@ TARGETS: Final = ("auto", "labels", "attributes", "none")
 PARTS: Final = (
     "A", "graph_indicator", "graph_labels", "graph_attributes", "node_labels", "node_attributes", "edge_labels",
 )  # fmt: skip
-UNREAD: Final = ("edge_attributes", "label_readme", "README")
-"""Files that sets of the collection have besides."""
-
 FILLED: Final = {"graph_indicator": "node", "graph_labels": "graph", "graph_attributes": "graph"}
 """What a file that must not be empty has its lines for."""
 
@@ -162,7 +159,7 @@ class _Folder:
 def _refuse_misspelt(path: Path, prefix: str, names: Sequence[str]) -> None:
     """Refuse a file that is nearly called as a part that is missing: it would not be read, without a word."""
     parts = {name.removeprefix(prefix).removesuffix(".txt") for name in names if name.startswith(prefix)}
-    for part in sorted(parts - {*PARTS, *UNREAD}):
+    for part in sorted(parts - {*PARTS}):
         near = difflib.get_close_matches(part, [known for known in PARTS if known not in parts], n=1, cutoff=0.9)
         if near:
             raise DataError(

@@ -155,11 +155,13 @@ def test_a_log_has_a_line_now_and_then(
     text = io.StringIO()
     progress = TrialsProgress(Console(file=text, force_terminal=terminal, width=140))  # not entered: no bar is drawn
     progress.start(20)
-    for number, trial in enumerate(trials("arma", *range(5))):
-        progress.trial(trial, new=number > 1)  # what was in the store already took no time
+    for trial in trials("arma", *range(6)):
+        progress.trial(trial, new=True)
+        if trial.seed % 2:
+            progress.batch()
     found = text.getvalue().splitlines()
     assert len(found) == lines
-    for number, line in enumerate(found, 3):
+    for number, line in zip((2, 4, 6), found, strict=False):
         assert line.startswith(f"{number} of 20 trials, ")
         assert " left; cora arma paper: accuracy " in line
         assert line.endswith(f"({number})")

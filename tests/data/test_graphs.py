@@ -115,6 +115,16 @@ def test_a_weight_goes_with_the_direction_that_is_added() -> None:
     assert made.edge_weight.tolist() == [0.5, 0.0, 0.5, 0.0]
 
 
+def test_own_graphs_may_be_new_have_no_edges_and_be_of_types_that_numpy_lacks() -> None:
+    new = GraphsDataset.of([[], []], [0, 2, 3], node_attr=torch.ones(3, 2, dtype=torch.bfloat16))
+    assert (new.y.tolist(), new.edge_index.shape) == ([-1, -1], (2, 0))
+    assert new.node_attr is not None
+    assert new.node_attr.dtype == torch.float32
+    single = GraphsDataset.of([[0], [1]], [0, 2], torch.tensor([0.5], dtype=torch.bfloat16), edge_weight=[2.0])
+    assert single.y.tolist() == [[0.5]]
+    assert statistics(single)["edge weights"] == "2 to 2"
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "said"),
     [
@@ -132,6 +142,9 @@ def test_a_weight_goes_with_the_direction_that_is_added() -> None:
         ({"edge_weight": np.ones(5)}, DataError, r"edge_weight has shape \(5,\); it must be \(6,\)"),
         ({"edge_weight": np.full(6, -1.0)}, DataError, "must not be negative"),
         ({"edge_weight": np.full(6, np.nan)}, DataError, "NaN or infinite weights"),
+        ({"edge_weight": np.full(6, -1e-60)}, DataError, "-1e-60; weights must not be negative"),
+        ({"edge_weight": np.full(6, 1e-60)}, DataError, "1e-60, which float32 rounds to 0"),
+        ({"ptr": None}, DTypeError, "ptr must hold numbers"),
         ({"edge_weight": [1, 2, 1, 1, 1, 1]}, DataError, "differs where nodes 1 and 0 are listed again"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import re
 from collections.abc import Callable
@@ -118,6 +119,20 @@ def test_what_is_wrong_is_named(change: Change, message: str) -> None:
     with pytest.raises(DataError, match=message) as caught:
         parse(pack_arrays(arrays))
     assert str(caught.value).startswith("tiny.npz: ")
+
+
+def test_a_single_array_is_none() -> None:
+    file = io.BytesIO()
+    np.save(file, np.arange(3))
+    with pytest.raises(DataError, match=r"tiny.npz: a single array, not an .npz archive"):
+        parse(file.getvalue())
+
+
+def test_a_path_needs_no_catalogue(own_folder: Path, tmp_path: Path) -> None:
+    own_folder.mkdir(parents=True, exist_ok=True)
+    (own_folder / "catalogue.json").write_text("{")
+    (tmp_path / "mine.npz").write_bytes(TINY)
+    assert load_graphs(tmp_path / "mine.npz").num_graphs == 3
 
 
 def test_no_array_hides_behind_a_length() -> None:

@@ -89,9 +89,16 @@ def test_a_misspelt_part_is_not_passed_over(folder: Path, part: str) -> None:
     for other in ("edge_attributes", "README", "label_readme", "notes", part[:-1]):
         (folder / f"DS_{other}.txt").write_text("anything\n")
         read_tu_folder(folder)  # nothing is missing
-    (folder / f"DS_{part}.txt").unlink()
-    with pytest.raises(DataError, match=rf"DS_{part[:-1]}.txt: is not read; .* meant as DS_{part}.txt\."):
+    (folder / f"DS_{part}.txt").rename(folder / f"DS_{part}.txt.bak")
+    (folder / f"DS_{part[:-1]}.md").write_text("notes\n")
+    with pytest.raises(DataError, match=rf"DS_{part[:-1]}.txt: is not read\. .* meant as DS_{part}.txt, or move"):
         read_tu_folder(folder)
+    (folder / f"DS_{part[:-1]}.txt").rename(folder / f"ds_{part.title()}.TXT")
+    with pytest.raises(DataError, match=rf"ds_{part.title()}.TXT: is not read\. .* meant as DS_{part}.txt"):
+        read_tu_folder(folder)
+    (folder / f"ds_{part.title()}.TXT").unlink()
+    if part != "graph_labels":
+        assert read_tu_folder(folder).num_graphs == 3  # .md and .bak are no texts of the set
 
 
 def test_targets(folder: Path) -> None:

@@ -15,6 +15,7 @@ from armagnn.data.signals import SignalsDataset
 from armagnn.errors import ParameterError, ShapeError
 from armagnn.operators import GraphOperator, batches_of, coarsen, knn_graph
 from armagnn.tasks.signal import SignalNet, SignalTask, pooled_nodes
+from armagnn.training import memory
 from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.saving import Saver
 from armagnn.training.setting import Setting
@@ -169,6 +170,23 @@ def test_a_trial_alone_is_the_one_among_others() -> None:
     for name, value in alone.state.items():
         torch.testing.assert_close(among.state[name], value, rtol=1e-4, atol=1e-5)
     assert alone.history["val_loss"] == pytest.approx(among.history["val_loss"], rel=1e-4)
+
+
+@pytest.mark.parametrize("way", ["run", "in turns", "saved"])
+def test_memory_is_kept_while_trials_train_and_no_longer(tmp_path: Path, way: str) -> None:
+    if memory._glibc() is None:
+        pytest.skip("another C library, or the user's own settings")
+    trials = trials_of([0])
+    ways = {
+        "run": trials.run,
+        "in turns": trials.in_turns,
+        "saved": Saver(Checkpoint(tmp_path, "key"), trials).in_turns,
+    }
+    training = ways[way]()
+    next(training)
+    assert memory._trainings == 1
+    training.close()
+    assert memory._trainings == 0
 
 
 def test_a_training_goes_on_from_its_checkpoint(tmp_path: Path) -> None:

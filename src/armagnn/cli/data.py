@@ -154,7 +154,8 @@ def make_bench_hard(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="The .npz file to write; one that is there is left as it is.", show_default="bench-hard-SEED.npz"
+            help="The .npz file to write; one that is there is left as it is.",
+            show_default="bench-hard-SEED.npz, or bench-hard-small-SEED.npz",
         ),
     ] = None,
 ) -> None:
@@ -170,7 +171,7 @@ def make_bench_hard(
     write_whole(out, content)
     console = table_console()
     title = f"Bench-hard, seed {seed}{', small' if small else ''}"
-    _show(console, room.statistics(data, paths=False), title, find_entry(name).paper)
+    _show(console, room.statistics(data, paths=False), title, find_entry(name).paper or None)
     console.print(Text(f"{out}: SHA-256 {data.sha256}"), soft_wrap=True)
 
 

@@ -18,7 +18,6 @@ from armagnn.paper import graph_search as search
 from armagnn.paper import graph_tables as graphs
 from armagnn.paper.jobs import CellTrial
 from armagnn.paper.published_graphs import CLASSIFICATION, CLASSIFIERS, REGRESSION, REGRESSORS
-from armagnn.tasks import PEERS
 
 Method = Annotated[list[str] | None, typer.Option("--method", help="arma, gcn, ...; may be repeated.")]
 Protocol = Annotated[list[str] | None, typer.Option("--protocol", help="paper, tuned; may be repeated.")]
@@ -157,6 +156,6 @@ def _trials(
         graphs.check_graph_cell(data, name, CLASSIFICATION if all_methods is CLASSIFIERS else REGRESSION)
 
     def trials(data: str, name: str, way: str) -> list[CellTrial]:
-        return graphs.graph_trials(data, name, way, runs or (1 if name in PEERS else 10), chosen)
+        return graphs.graph_trials(data, name, way, runs or graphs.usual_runs(name), chosen)
 
     return trials_of(cells, trials, asked=asked)

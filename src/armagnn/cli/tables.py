@@ -103,6 +103,6 @@ def _epochs(table: Path) -> dict[Cell, float]:
         with table.open(newline="") as file:
             for row in csv.DictReader(file):
                 found.setdefault((row["dataset"], row["method"], row["protocol"]), []).append(int(row["epochs"]))
-    except (OSError, KeyError, ValueError):
+    except (OSError, LookupError, TypeError, ValueError, csv.Error):
         return {}  # it is only an estimate
     return {cell: sum(epochs) / len(epochs) for cell, epochs in found.items()}

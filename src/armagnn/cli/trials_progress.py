@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import typer
 from rich.console import Console
@@ -20,7 +20,7 @@ from armagnn.training.record import Record
 MAIN_METRICS = ("accuracy", "micro_f1", "mse")  # the first of them that a trial has is shown
 Cell = tuple[str, str, str]  # dataset, method, protocol
 
-BETWEEN_LINES = 60.0
+BETWEEN_LINES: Final = 60.0
 """Seconds from a line in a log to the next, at least; those of finished cells do not wait."""
 
 
@@ -44,6 +44,7 @@ class TrialsProgress(TrialWatcher):
         self._command = command or shlex.join(["armagnn", *sys.argv[1:]])
         self._values: dict[Cell, list[float]] = {}  # of the cells that are not shown yet
         self._metric: dict[Cell, str] = {}
+        self._last: Cell | None = None
         self._total = self._done = self._new = 0
         self._began = self._said = time.monotonic()
 
@@ -81,8 +82,13 @@ class TrialsProgress(TrialWatcher):
         self._progress.update(self._task, completed=self._done, note=f"{self._left()}  {self._line(cell)}")
         if len(values) == self._planned.get(cell):
             self._show(cell)
-        elif new and not self._console.is_terminal and time.monotonic() - self._said >= BETWEEN_LINES:
-            self._say(f"{self._done} of {self._total} trials, {self._left()}; {self._line(cell)}")
+        self._last = cell
+
+    def batch(self) -> None:
+        """Say in a log how far it is. After the first trial of a batch one cannot say how long the others take."""
+        due = time.monotonic() - self._said >= BETWEEN_LINES
+        if due and not self._console.is_terminal and self._last in self._values:
+            self._say(f"{self._done} of {self._total} trials, {self._left()}; {self._line(self._last)}")
             self._said = time.monotonic()
 
     def lost(self, reason: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -17,6 +18,9 @@ from armagnn.errors import DataError, DTypeError
 Arrays = dict[str, NDArray[Any]]
 MANY: Final = 0xFFFF
 """What an archive says of more files than two bytes can count."""
+
+NUMPYS: Final = (torch.float16, torch.float32, torch.float64)
+"""Reals that numpy has, too."""
 
 
 def read_arrays(
@@ -34,11 +38,13 @@ def read_arrays(
         {'y': array([0, 1, 2])}
     """
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as npz:
-            if isinstance(npz, np.ndarray):
-                raise DataError(f"{source}: a single array, not an .npz archive of named arrays.")
-            if _listed(content) not in (len(npz.files), MANY):
-                raise DataError(f"{source}: lists {len(npz.files)} arrays of {_listed(content)}: the file is corrupt.")
+        archive = np.load(io.BytesIO(content), allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise DataError(f"{source}: a single array, not an .npz archive of named arrays.")
+        with archive as npz:
+            listed = _listed(content)
+            if listed not in (len(npz.files), MANY):
+                raise DataError(f"{source}: lists {len(npz.files)} arrays of {listed}: the file is corrupt.")
             missing = [name for name in names if name not in npz.files]
             if missing:
                 raise DataError(f"{source}: not a {what} file, it lacks the arrays {', '.join(missing)}.")
@@ -78,13 +84,17 @@ def as_array(name: str, value: Any) -> NDArray[Any]:
         array([0, 1])
     """
     try:
-        found = value.numpy(force=True) if isinstance(value, Tensor) else np.asarray(value)
+        if isinstance(value, Tensor):
+            plain = value.float() if value.is_floating_point() and value.dtype not in NUMPYS else value
+            found = plain.numpy(force=True)
+        else:
+            found = np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise DTypeError(f"{name} must be a dense tensor, an array or lists of numbers: {error}") from error
     if found.dtype.kind not in "biuf":
         raise DTypeError(f"{name} must hold numbers, got {found.dtype}.")
     # numpy takes empty lists, such as those of no edges, for reals
-    return found.astype(np.int64) if found.size == 0 and name != "node_attr" else found
+    return found.astype(np.int64) if found.size == 0 and isinstance(value, list | tuple) else found
 
 
 def digest_of(arrays: Arrays) -> str:
@@ -92,7 +102,7 @@ def digest_of(arrays: Arrays) -> str:
     found = hashlib.sha256()
     for name, array in sorted(arrays.items()):
         found.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-        found.update(np.ascontiguousarray(array).tobytes())
+        found.update(array.tobytes())
     return found.hexdigest()
 
 

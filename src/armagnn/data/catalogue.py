@@ -83,10 +83,9 @@ def load_graphs(name: str | os.PathLike[str]) -> GraphsDataset:
         188
     """
     name = os.fspath(name)
-    known = all_entries()
     if name.endswith(".npz"):
         data: NodeDataset | GraphsDataset = read_graphs_file(name)
-    elif name in known:
+    elif name in (known := all_entries()):
         data = load_any(name)
     elif os.path.isdir(name) or os.path.basename(name) != name:
         data = read_tu_folder(name)

@@ -73,7 +73,7 @@ def varied(targets: NDArray[Any], where: str) -> None:
         armagnn.errors.DataError: y, column 2: all graphs have the target 0.5; there is nothing to learn. Leave it out.
     """
     same = (targets == targets[:1]).all(axis=0)
-    if same.any():
+    if len(targets) > 1 and same.any():
         column = int(same.argmax())
         raise DataError(
             f"{where}, column {column + 1}: all graphs have the target {targets[0, column]:g}; there is nothing to "
@@ -113,13 +113,15 @@ def edge_weights(arrays: Arrays, edge_index: NDArray[np.int64], source: str) -> 
     """Return ``edge_weight`` (E,), if it is there: not negative, and the same wherever a pair of nodes is listed."""
     if "edge_weight" not in arrays:
         return None
-    weights = reals(arrays, "edge_weight", source, what="weights")
+    given, weights = arrays["edge_weight"], reals(arrays, "edge_weight", source, what="weights")
     sized(weights, edge_index.shape[1:], "edge_weight", source)
-    if (weights < 0).any():
-        raise DataError(f"{source}: edge_weight has {weights.min()}; weights must not be negative.")
+    if (given < 0).any():
+        raise DataError(f"{source}: edge_weight has {given.min()}; weights must not be negative.")
+    if (weights[given > 0] == 0).any():
+        raise DataError(f"{source}: edge_weight has {given[given > 0].min()}, which float32 rounds to 0: scale them.")
     low, high = edge_index.min(axis=0), edge_index.max(axis=0)
     _, first, pair = np.unique(low * (high.max(initial=0) + 1) + high, return_index=True, return_inverse=True)
-    other = weights != weights[first][pair.reshape(-1)]
+    other = weights != weights[first][pair]
     if other.any():
         ends = edge_index[:, other.argmax()].tolist()
         raise DataError(

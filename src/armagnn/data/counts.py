@@ -114,6 +114,8 @@ def _of_graphs(data: GraphsDataset) -> Statistics:
         "node labels": "no" if data.node_labels is None else f"yes, {len(set(data.node_labels.tolist()))} values",
         "edge labels": "no" if data.edge_labels is None else f"yes, {len(set(data.edge_labels.tolist()))} values",
     }
+    if data.edge_weight is not None and len(data.edge_weight):
+        found["edge weights"] = f"{data.edge_weight.min():g} to {data.edge_weight.max():g}"
     if data.split is not None:
         found["split"] = "/".join(map(str, torch.bincount(data.split, minlength=3).tolist()))
     return found | {key: edges[key] for key in ("self-loops", "isolated nodes", "components")}

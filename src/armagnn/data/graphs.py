@@ -70,7 +70,7 @@ class GraphsDataset:
         cls,
         edge_index: Any,
         ptr: Any,
-        y: Any,
+        y: Any = None,
         *,
         node_labels: Any = None,
         node_attr: Any = None,
@@ -84,7 +84,8 @@ class GraphsDataset:
             edge_index: (2, E), ids of nodes counted over all graphs. Edges are undirected: a direction that is missing
                 is added, an edge that is listed again counts once.
             ptr: (G + 1,); graph g has the nodes ``ptr[g] .. ptr[g + 1] - 1``, at least one.
-            y: (G,) integers 0 .. C-1, the classes; or (G,) or (G, T) floats, the targets of a regression.
+            y: (G,) integers 0 .. C-1, the classes; or (G,) or (G, T) floats, the targets of a regression. None of new
+                graphs.
             node_labels: (N,) integers.
             node_attr: (N, F) finite numbers.
             edge_labels: (E,) integers.
@@ -97,12 +98,13 @@ class GraphsDataset:
         """
         from armagnn.data.graphs_file import graphs_of  # it makes such datasets, of files too
 
-        given = {
-            "edge_index": edge_index, "ptr": ptr, "y": y, "node_labels": node_labels, "node_attr": node_attr,
-            "edge_labels": edge_labels, "edge_weight": edge_weight, "split": split,
+        optional = {
+            "y": y, "node_labels": node_labels, "node_attr": node_attr, "edge_labels": edge_labels,
+            "edge_weight": edge_weight, "split": split,
         }  # fmt: skip
-        arrays = {name: as_array(name, value) for name, value in given.items() if value is not None}
-        return graphs_of(arrays, name="graphs", source="graphs", sha256=digest_of(arrays))
+        given = {"edge_index": edge_index, "ptr": ptr} | {n: v for n, v in optional.items() if v is not None}
+        arrays = {name: as_array(name, value) for name, value in given.items()}
+        return graphs_of(arrays, name="graphs", source="graphs", sha256=digest_of(arrays), labelled=y is not None)
 
     @property
     def regression(self) -> bool:

@@ -16,11 +16,8 @@ from armagnn.data.graphs import GraphsDataset
 from armagnn.data.undirected import undirected
 from armagnn.errors import DataError
 
-ARRAYS: Final = (
-    "edge_index",
-    "ptr",
-    "y",
-)  # and, if the data has them: node_labels, node_attr, edge_labels, edge_weight, split
+# and, if the data has them: node_labels, node_attr, edge_labels, edge_weight, split
+ARRAYS: Final = ("edge_index", "ptr", "y")
 
 
 def read_graphs_file(path: str | Path, *, sha256: str | None = None, labelled: bool = True) -> GraphsDataset:

@@ -158,12 +158,14 @@ class _Folder:
 
 def _refuse_misspelt(path: Path, prefix: str, names: Sequence[str]) -> None:
     """Refuse a file that is nearly called as a part that is missing: it would not be read, without a word."""
-    parts = {name.removeprefix(prefix).removesuffix(".txt") for name in names if name.startswith(prefix)}
-    for part in sorted(parts - {*PARTS}):
-        near = difflib.get_close_matches(part, [known for known in PARTS if known not in parts], n=1, cutoff=0.9)
+    missing = [part for part in PARTS if f"{prefix}{part}.txt" not in names]
+    for name in names:
+        if not name.lower().endswith(".txt") or not name.lower().startswith(prefix.lower()):
+            continue
+        near = difflib.get_close_matches(name[len(prefix) : -len(".txt")].lower(), missing, n=1, cutoff=0.9)
         if near:
             raise DataError(
-                f"{path / prefix}{part}.txt: is not read; rename it if it is meant as {prefix}{near[0]}.txt."
+                f"{path / name}: is not read. Rename it if it is meant as {prefix}{near[0]}.txt, or move it away."
             )
 
 

@@ -34,7 +34,7 @@ from armagnn.paper.published_graphs import (
     graph_order,
     group,
 )
-from armagnn.tasks import GraphNet, GraphTask, conv_options
+from armagnn.tasks import PEERS, GraphNet, GraphTask, conv_options
 from armagnn.training.record import Record
 from armagnn.training.setting import Setting
 from armagnn.training.trials import Trials
@@ -217,6 +217,16 @@ def graph_trials(dataset: str, method: str, protocol: str, runs: int, chosen: Pa
         places = [(run, fold) for fold in range(10) for run in range(runs)]
     configs = {fold: graph_config(dataset, method, protocol, fold, chosen) for fold in {fold for _, fold in places}}
     return [CellTrial(configs[fold], run, run, fold) for run, fold in places]
+
+
+def usual_runs(method: str) -> int:
+    """Repetitions of the ten folds unless others are asked for: those of the batched methods are cheap.
+
+    Example:
+        >>> usual_runs("arma"), usual_runs("gat")
+        (10, 1)
+    """
+    return 1 if method in PEERS else 10
 
 
 def finished(table: str, trials: Collection[tuple[int, int]]) -> set[tuple[int, int]]:

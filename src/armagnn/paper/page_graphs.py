@@ -11,6 +11,7 @@ from typing import Final
 from armagnn.data.folds import FOLDS
 from armagnn.errors import DataError
 from armagnn.paper.graph_search import LONG, SETTINGS, SHORT
+from armagnn.paper.graph_tables import usual_runs
 from armagnn.paper.published_graphs import (
     CLASSIFICATION,
     CLASSIFIERS,
@@ -31,7 +32,6 @@ from armagnn.paper.summaries import (
     overview,
     read_cells,
 )
-from armagnn.tasks import PEERS
 
 RULES: Final = {
     "accuracy": "best accuracy, ties by loss (reported)", "accuracy_loss": "best loss",
@@ -68,9 +68,7 @@ def _classification(path: Path) -> str:
         "paper's, on its own validation graphs (`armagnn reproduce graph-classification-search`; seeds that are none "
         "of the reported; all that was tried is in `results/search/graph-classification.csv`). On MUTAG these are 17 "
         "graphs, of which one is six points: there the choice is mostly chance. The trainings of the search end after "
-        f"{SHORT['proteins']} epochs on Proteins and after {SHORT['dd']} on D&D: what a processor can pay. So short a "
-        "training favours large learning rates: nine of the ten folds of D&D chose 3.6 or 4.4 times the text's, and do "
-        "worse with it than the text's setting does.",
+        f"{SHORT['proteins']} epochs on Proteins and after {SHORT['dd']} on D&D: what a processor can pay.",
         *_in_short(cells["accuracy"], GRAPH_ACCURACY, CLASSIFICATION[:5], CLASSIFIERS),
     ]
     for dataset in CLASSIFICATION:
@@ -111,7 +109,7 @@ def _other_runs(dataset: str, cells: Mapping[Cell, Summary]) -> str:
             if cell := cells.get((dataset, method, way)):
                 folds = len(set(cell.folds))
                 runs = len(cell.values) // folds
-                if runs != (1 if method in PEERS else 10):
+                if runs != usual_runs(method):
                     more.append(f"`--runs {runs}` for {LABELS[method]}, {title}")
                 if folds < FOLDS:
                     unfinished.append(f"{LABELS[method]}, {title} ({folds} of {FOLDS})")

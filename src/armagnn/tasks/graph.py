@@ -124,7 +124,7 @@ class GraphNet(nn.Module):
         Weights of edges count in ARMA, GCN, Chebyshev's filters and CayleyNet; PyG's methods refuse them.
         """
         if dataset.edge_weight is not None and self.method in PEERS:
-            raise ParameterError(f"{self.method} knows no edge weights: give it graphs with edge_weight=None.")
+            raise ParameterError(f"{self.method} knows no edge weights: give it graphs without edge_weight.")
         conv: Any = self.convs[0]
         op: GraphOperator | None = conv.operator(dataset.edge_index, dataset.num_nodes, dataset.edge_weight, dtype)
         if op is None:

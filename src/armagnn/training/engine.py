@@ -44,6 +44,9 @@ class TrialWatcher:
     def trial(self, record: Record, *, new: bool) -> None:
         """A trial is in the store: finished just now, or (not `new`) by an earlier call or by another process."""
 
+    def batch(self) -> None:
+        """All trials of a job are in the store."""
+
     def lost(self, reason: str) -> None:
         """A worker died, and its job is given to another one."""
 
@@ -184,6 +187,7 @@ class _Execution:
                 raise RunError(f"A job ended without {len(missing)} of its {len(job.keys)} trials ({missing[0]}).")
             self._store.release(job.keys)
             self._working.remove(number)
+            self._watcher.batch()
 
     def _lost(self, number: int, lost: Lost) -> None:
         self._deaths[number] += 1

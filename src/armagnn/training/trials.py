@@ -234,14 +234,17 @@ class Trials:
 
     def run(self, look: Callable[[Trials], None] | None = None) -> Iterator[Outcome]:
         """Train, and yield every trial when it has stopped; ``look(self)`` is called between epochs now and then."""
+        return (outcome for outcome in self.in_turns(look) if outcome is not None)
+
+    def in_turns(self, look: Callable[[Trials], None] | None = None) -> Iterator[Outcome | None]:
+        """As `run`; on a GPU also None, again and again: work is queued, and other trainings may queue theirs."""
         with self._memory():
-            yield from (outcome for outcome in self.in_turns(look) if outcome is not None)
+            yield from self._in_turns(look)
 
     def _memory(self) -> AbstractContextManager[object]:
         return keep_freed_memory() if self.device.type == "cpu" else nullcontext()
 
-    def in_turns(self, look: Callable[[Trials], None] | None = None) -> Iterator[Outcome | None]:
-        """As `run`; on a GPU also None, again and again: work is queued, and other trainings may queue theirs."""
+    def _in_turns(self, look: Callable[[Trials], None] | None) -> Iterator[Outcome | None]:
         recorder = Recorder(self.device)
         between = -(-LOOK.get(self.device.type, 5) // self.task.steps)
         while self.settings:

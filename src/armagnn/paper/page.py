@@ -131,7 +131,8 @@ This page is made by `armagnn results page` from the rows of `results/*.csv`, on
 tables is typed by hand; an empty cell has not been run. "Paper" is the published number. "Text read literally" is the
 paper's architecture, hyperparameters and stopping rule. "Tuned" changes what the text leaves open, chosen on validation
 data alone; the choices are in `src/armagnn/paper/chosen/`. How, when a training stops, and how ARMA's lead over a
-method is tested, stands with each table. A cell that is made again agrees with its rows up to rounding, not to the bit:
+method is tested, stands with each table; every p-value is that of its own test, not corrected for how many tests the
+page has. A cell that is made again agrees with its rows up to rounding, not to the bit:
 float32 sums depend on the version, the processor, its threads and how many trials train as one batch, and hundreds of
 epochs enlarge the difference, so that single trials may end elsewhere."""
 

@@ -8,8 +8,8 @@
                which `cpu_trials` (one step) and `cpu_trial_stacks` (several) take one by one where `one_by_one` says so
 `signals`      the same for many signals on a small graph, which `cpu_signals` takes one by one
 `reference`    plain torch: the oracle in tests and the fall-back where nothing faster is installed
-`cpu`          numba kernels for the processor, built on `gather`, `tile` (vector code), `threads`, `compiled`;
-               `cpu_adam`, `cpu_dropout`, ...: one idea each
+`cpu`          numba kernels for the processor, built on `gather`, `tile` (vector code), `threads`, `compiled`
+               (whose machine code lies where `code_cache` says); `cpu_adam`, `cpu_dropout`, ...: one idea each
 `gpu`          Triton kernels for the GPU
 `attention`    attention over neighbours, values and gradients
 `blocks`       products with a dense block-diagonal matrix, the vectors of a batch of graphs

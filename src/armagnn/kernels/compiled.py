@@ -7,18 +7,23 @@ from typing import Any
 
 import numba
 
+from armagnn.kernels import code_cache
+
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function that releases the interpreter lock; options as of ``numba.njit``.
 
-    An installation that cannot be written to, of a user without a home, has no place for numba's cache, and numba says
-    so at once: there the code is compiled in every process.
+    Machine code is kept in the folder of `code_cache`. Where there is none, the code is compiled in every process.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
+        folder, before = code_cache.folder(), numba.config.CACHE_DIR
+        if folder is None:
+            return numba.njit(nogil=True, error_model="numpy", **options)(function)
+        numba.config.CACHE_DIR = str(folder)  # numba reads it as it decorates, and looks there first
         try:
             return numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function)
-        except RuntimeError:
-            return numba.njit(nogil=True, error_model="numpy", **options)(function)
+        finally:
+            numba.config.CACHE_DIR = before
 
     return decorate

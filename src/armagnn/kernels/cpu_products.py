@@ -3,8 +3,6 @@ r"""Products of many small matrices on the processor, :math:`H_k W_k` and :math:
 The k lie side by side in every row, as the layers of many trials have them. torch's batched product copies such
 matrices, and starts over for every one; here they are multiplied where they are, by the tiles of `tile`. Each number is
 summed by one thread in a fixed order: the same bits for every thread count.
-
-numba's cache on disk knows this file by its date: touch it after a change to tile.py.
 """
 
 from __future__ import annotations

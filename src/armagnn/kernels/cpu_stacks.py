@@ -17,9 +17,6 @@ say which costs less.
 
 A gradient of weights that signals share is a sum over them. It is taken in parts (``groups``), each by one thread in a
 fixed order; a trial is such a part by itself. So the bits are the same for every thread count.
-
-numba's cache on disk knows this file by its date: touch it after a change to gather.py, tile.py, cpu.py or
-cpu_dropout.py.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ trials out once in a layer, not at every product. W0 and V stand side by side: o
 does one with X^T in the backward pass. A sparse X that dropout has thinned out is multiplied without its zeros.
 
 Each trial is computed by one thread in a fixed order: the same bits for every thread count.
-
-numba's cache on disk knows this file by its date: touch it after a change to what it calls.
 """
 
 from __future__ import annotations

@@ -14,9 +14,6 @@ Neither loop order in plain numba reaches that: the sums go through memory at ev
 half the speed (docs/performance.md has the numbers). So the loop is emitted as LLVM vector instructions, which every
 processor's code generator splits into what its registers hold.
 
-numba's cache on disk knows the files that compile this (cpu, cpu_stacks, cpu_trials) by their dates: touch them after
-a change here.
-
 ``x`` may hold bfloat16 numbers, seen as uint16: they are widened to float32 as they are loaded.
 """
 

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from armagnn.kernels import code_cache  # noqa: F401  reads the sources now, not when the first function is compiled
+
 
 @functools.cache
 def compiled_or_plain(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,9 +15,6 @@ the others lie side by side. A ``start`` of one row is that of all rows, and one
 
 A tile of the output is held in registers over the whole sum, as a BLAS does. But a BLAS also copies its factors and
 starts threads of its own: worth it for larger matrices, and nothing to call from within a thread.
-
-numba's cache on disk knows the files that call this (cpu_stacks, cpu_products, cpu_trials) by their dates: touch them
-after a change here.
 """
 
 from __future__ import annotations

@@ -7,7 +7,26 @@ each is also the built-in error that users of PyTorch and numpy would expect, so
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
+
+
+def shown(value: object) -> str:
+    """Return a value as an error shows it: in one short line, whatever it is.
+
+    Example:
+        >>> shown(0), shown("relu"), shown(range(5)), shown([0] * 10**6), shown(10**5000)
+        ('0', "'relu'", 'range(0, 5)', '[0, 0, 0, 0, 0, 0, ...]', 'an object of type int')
+    """
+    try:
+        if getattr(value, "ndim", 0):
+            return f"{type(value).__name__} of shape {tuple(value.shape)}"  # type: ignore[attr-defined]
+        return " ".join(_SHORT.repr(value).split())
+    except Exception:  # of an integer with 5,000 digits there is no text, of a nested tensor no shape
+        return f"an object of type {type(value).__name__}"
 
 
 class ArmagnnError(Exception):
@@ -43,9 +62,9 @@ class UnknownNameError(ParameterError, KeyError):
 
     def __init__(self, what: str, name: object, known: Iterable[str]) -> None:
         names = sorted(known)
-        near = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(name[:80].lower(), names, n=1, cutoff=0.5) if isinstance(name, str) else []
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        super().__init__(f"Unknown {what} {name!r}.{hint} Known: {', '.join(names)}.")
+        super().__init__(f"Unknown {what} {shown(name)}.{hint} Known: {', '.join(names)}.")
         self._arguments = (what, name, names)
 
     def __reduce__(self) -> tuple[type[UnknownNameError], tuple[str, object, list[str]]]:

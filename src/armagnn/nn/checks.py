@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from armagnn import checks
 from armagnn.errors import DeviceError, DTypeError, GraphError, ParameterError, ShapeError
-from armagnn.operators import CSR, GraphOperator, checks
+from armagnn.operators import CSR, GraphOperator
 
 
 def check_size(name: str, size: object, extra: str = "") -> None:

@@ -7,9 +7,9 @@ from typing import Final, Literal
 import torch
 from torch import Tensor, nn
 
+from armagnn import checks
 from armagnn.errors import DeviceError, DTypeError, ShapeError, UnknownNameError
 from armagnn.nn.checks import check_size
-from armagnn.operators import checks
 
 MODES: Final = ("max", "mean")
 

@@ -7,10 +7,11 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
+from armagnn import checks
 from armagnn.errors import DeviceError, DTypeError, GraphError, ShapeError
 from armagnn.kernels import cut_rows, keep_rows_whole
 from armagnn.nn.checks import check_size
-from armagnn.operators import CSR, checks
+from armagnn.operators import CSR
 from armagnn.operators.batches import GraphBatch
 
 WHOLE: Final = 1 << 11

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from armagnn import checks
 from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError
 from armagnn.kernels.random import MASK, philox
 from armagnn.kernels.slicing import Blocks, Slicer, Taken
-from armagnn.operators import checks
 from armagnn.operators.graph import GraphOperator
 from armagnn.operators.modes import normal_mode
 from armagnn.operators.spectra import BlockSpectrum, GraphSpectra

@@ -2,53 +2,17 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from armagnn.errors import DeviceError, DTypeError, GraphError, ParameterError, ShapeError
+from armagnn import checks
+from armagnn.errors import DeviceError, DTypeError, GraphError, ShapeError
 
-FLOATS = (torch.float32, torch.float64, torch.bfloat16)
-INTEGERS = (torch.int64, torch.int32, torch.int16, torch.uint8)
+CLEAN = "clean them before building"
 Entries = tuple[Tensor, Tensor, Tensor, tuple[int, int]]
-
-
-def floating(name: str, dtype: torch.dtype) -> None:
-    """Raise unless the type is one that the kernels compute with."""
-    if dtype not in FLOATS:
-        advice = (
-            "half precision is offered as bfloat16" if dtype == torch.float16 else f"convert it, e.g. {name}.float()"
-        )
-        raise DTypeError(f"{name} must be float32, float64 or bfloat16, got {dtype}: {advice}.")
-
-
-def option(dtype: torch.dtype | None) -> torch.dtype:
-    """Return the type that the values shall have, torch's default if none is given."""
-    if dtype is None:
-        return torch.get_default_dtype()
-    if dtype not in FLOATS:
-        raise DTypeError(f"dtype must be torch.float32, torch.float64 or torch.bfloat16, got {dtype!r}.")
-    return dtype
-
-
-def finite(name: str, value: Tensor) -> None:
-    """Raise unless every value is finite. Compiled code stays free of the check."""
-    if not torch.compiler.is_compiling() and not bool(torch.isfinite(value).all()):
-        bad = int((~torch.isfinite(value)).sum())
-        raise GraphError(f"{name} holds {bad} NaN or infinite value(s): clean them before building.")
-
-
-def integer(name: str, number: Any) -> int:
-    """Return an integer of any type, but no truth value."""
-    try:
-        if isinstance(number, bool) or getattr(number, "dtype", None) == torch.bool:
-            raise TypeError
-        return operator.index(number)
-    except (TypeError, ValueError, RuntimeError):
-        raise ParameterError(f"{name} must be an integer, got {number!r}.") from None
 
 
 def edge_index(index: Any, num_nodes: int | None) -> tuple[Tensor, int]:
@@ -57,7 +21,7 @@ def edge_index(index: Any, num_nodes: int | None) -> tuple[Tensor, int]:
         raise DTypeError(f"edge_index must be a torch.Tensor of shape (2, E), got {type(index).__name__}.")
     if index.layout is not torch.strided:
         raise DTypeError("edge_index must be dense, got a sparse tensor: an adjacency goes to from_torch_sparse.")
-    if index.dtype not in INTEGERS:
+    if index.dtype not in checks.INTEGERS:
         raise DTypeError(f"edge_index must hold integers, got {index.dtype}: use edge_index.long().")
     if index.dim() != 2 or index.shape[0] != 2:
         raise ShapeError(f"edge_index must have shape (2, E), got {tuple(index.shape)}.")
@@ -69,13 +33,7 @@ def edge_index(index: Any, num_nodes: int | None) -> tuple[Tensor, int]:
     low, high = (int(v) for v in torch.aminmax(index)) if index.numel() else (0, -1)
     if num_nodes is None:
         num_nodes = high + 1
-    try:
-        count = -1 if isinstance(num_nodes, bool) else operator.index(num_nodes)
-    except TypeError:
-        count = -1
-    if not 0 <= count < 2**40:
-        raise GraphError(f"num_nodes must be an integer from 0 to 2^40, got {num_nodes!r}.")
-    num_nodes = count
+    num_nodes = checks.integer("num_nodes", num_nodes, 0, 2**40 - 1, error=GraphError)
     if low < 0 or high >= num_nodes:
         raise GraphError(
             f"edge_index names node {low if low < 0 else high}, but ids run from 0 to {num_nodes - 1}: "
@@ -86,7 +44,7 @@ def edge_index(index: Any, num_nodes: int | None) -> tuple[Tensor, int]:
 
 def edge_weight(weight: Tensor | None, index: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Return one checked floating-point weight per edge; ones where none are given."""
-    wanted = option(dtype)
+    wanted = checks.dtype_option(dtype)
     if weight is None:
         return torch.ones(index.shape[1], dtype=wanted, device=index.device)
     if not isinstance(weight, Tensor) or weight.layout is not torch.strided:
@@ -103,8 +61,8 @@ def edge_weight(weight: Tensor | None, index: Tensor, dtype: torch.dtype | None)
             raise DTypeError(f"edge_weight must be real, got {weight.dtype}.")
         weight = weight.to(wanted)
     weight = weight if dtype is None else weight.to(wanted)
-    floating("edge_weight", weight.dtype)
-    finite("edge_weight", weight)
+    checks.floating("edge_weight", weight.dtype)
+    checks.finite("edge_weight", weight, GraphError, CLEAN)
     return weight
 
 
@@ -112,7 +70,7 @@ def from_scipy(matrix: Any, dtype: torch.dtype | None) -> Entries:
     """Read a scipy.sparse matrix or array."""
     import scipy.sparse
 
-    wanted = option(dtype)
+    wanted = checks.dtype_option(dtype)
     if not scipy.sparse.issparse(matrix):
         raise DTypeError(f"expected a scipy.sparse matrix or array, got {type(matrix).__name__}.")
     if matrix.ndim != 2:
@@ -130,7 +88,7 @@ def from_scipy(matrix: Any, dtype: torch.dtype | None) -> Entries:
 
 def from_torch_sparse(matrix: Any, dtype: torch.dtype | None = None) -> Entries:
     """Read a native torch.sparse tensor (COO, CSR, CSC, BSR, BSC)."""
-    wanted = option(dtype)
+    wanted = checks.dtype_option(dtype)
     if not isinstance(matrix, Tensor) or matrix.layout is torch.strided:
         what = "a dense tensor" if isinstance(matrix, Tensor) else type(matrix).__name__
         raise DTypeError(f"expected a torch.sparse tensor, got {what}; dense matrices go to from_dense.")
@@ -153,7 +111,7 @@ def from_torch_sparse(matrix: Any, dtype: torch.dtype | None = None) -> Entries:
 
 def from_dense(matrix: Any, dtype: torch.dtype | None) -> Entries:
     """Read a dense matrix, a tensor or anything numpy takes; zeros are not stored."""
-    wanted = option(dtype)
+    wanted = checks.dtype_option(dtype)
     if not isinstance(matrix, Tensor):
         try:
             array = np.asarray(matrix)
@@ -180,7 +138,7 @@ def from_coo(row: Any, col: Any, value: Any, shape: Any) -> Entries:
         raise ShapeError(f"shape must be (rows, columns), two integers of at least 0, got {shape!r}.")
     rows, cols = shape
     for name, axis in (("row", row), ("col", col)):
-        if not isinstance(axis, Tensor) or axis.dtype not in INTEGERS:
+        if not isinstance(axis, Tensor) or axis.dtype not in checks.INTEGERS:
             what = axis.dtype if isinstance(axis, Tensor) else type(axis).__name__
             raise DTypeError(f"{name} must be a torch.Tensor of integers, got {what}.")
     if not isinstance(value, Tensor):
@@ -197,6 +155,6 @@ def from_coo(row: Any, col: Any, value: Any, shape: Any) -> Entries:
 
 
 def _checked(row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> Entries:
-    floating("the matrix", value.dtype)
-    finite("the matrix", value)
+    checks.floating("the matrix", value.dtype)
+    checks.finite("the matrix", value, GraphError, CLEAN)
     return row, col, value, (int(shape[0]), int(shape[1]))

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from armagnn import kernels
+from armagnn.checks import FLOATS, floating
 from armagnn.errors import DeviceError, DTypeError, ShapeError
 from armagnn.operators import checks
 from armagnn.operators.modes import normal_mode
@@ -144,7 +145,7 @@ class CSR:
         """
         if not isinstance(value, Tensor):
             raise DTypeError(f"value must be a torch.Tensor of shape ({self.nnz},), got {type(value).__name__}.")
-        checks.floating("value", value.dtype)
+        floating("value", value.dtype)
         if value.device != self.device:
             raise DeviceError(f"value is on {value.device}, the operator on {self.device}: move one with .to(device).")
         if value.shape != self.value.shape:
@@ -156,7 +157,7 @@ class CSR:
         value = self.value.to(*args, **kwargs)
         if value is self.value:
             return self
-        if value.dtype not in checks.FLOATS:
+        if value.dtype not in FLOATS:
             raise DTypeError(f"the values must be float32, float64 or bfloat16, not {value.dtype}.")
         device = value.device
         moved = self._transposed
@@ -219,7 +220,7 @@ class CSR:
             raise ShapeError(
                 f"{name} must have shape (..., {self.shape[1]}, F), one row per node, got {tuple(x.shape)}."
             )
-        checks.floating(name, x.dtype)
+        floating(name, x.dtype)
         if x.device != self.device:
             raise DeviceError(f"{name} is on {x.device} and the operator on {self.device}: move one with .to(device).")
         if x.dtype != self.dtype and not torch.is_autocast_enabled(x.device.type):

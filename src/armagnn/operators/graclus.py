@@ -15,10 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from armagnn import checks
 from armagnn.errors import GraphError, ParameterError, ShapeError
 from armagnn.kernels import matching
 from armagnn.kernels.lazy import compiled_or_plain
-from armagnn.operators import checks
 from armagnn.operators.csr import CSR, assemble
 from armagnn.operators.graph import GraphOperator
 from armagnn.operators.options import Kind

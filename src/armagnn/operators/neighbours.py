@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from armagnn import checks
 from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError, UnknownNameError
-from armagnn.operators import checks
 
 WEIGHTS: Final = ("binary", "gaussian")
 SPARE: Final = 8

@@ -20,9 +20,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from armagnn import kernels
+from armagnn import checks, kernels
 from armagnn.errors import GraphError
-from armagnn.operators import checks
 from armagnn.operators.csr import CSR, assemble
 
 
@@ -58,7 +57,7 @@ def build(
     shape = (num_nodes, num_nodes)
     rowptr, col, value = assemble(row, col, weight, shape)
     if kind == "adjacency" and value.shape != weight.shape:  # sums of finite weights
-        checks.finite("the sum of parallel edges", value)
+        checks.finite("the sum of parallel edges", value, GraphError, "scale the weights")
     adjacency = CSR(rowptr, col, value, shape)
     if kind != "adjacency":
         value = _symmetric_normalisation(adjacency)

@@ -1,0 +1,259 @@
+"""The one place that checks sizes, numbers, names and arrays that come in from outside.
+
+Each check raises one typed error, which names the argument and says what it must be. A check that reads a number
+returns it as a plain Python number, so that callers compute with what was checked.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.masked import MaskedTensor
+from torch.nn.parameter import is_lazy
+
+from armagnn.errors import ArmagnnError, DTypeError, ParameterError, ShapeError, UnknownNameError, shown
+
+LARGEST: Final = 2**31 - 1
+"""The largest size of anything, if a check is not given another limit. A larger one is a slip, or an attack."""
+
+FLOATS: Final = (torch.float32, torch.float64, torch.bfloat16)
+"""The types that the kernels compute with."""
+
+INTEGERS: Final = (torch.int64, torch.int32, torch.int16, torch.uint8)
+"""The types that ids of nodes and graphs may have."""
+
+# ------------------------------------------------------------------------------------------------------------- numbers
+
+
+def integer(
+    name: str,
+    value: Any,
+    least: int | None = None,
+    most: int | None = LARGEST,
+    extra: str = "",
+    error: type[ArmagnnError] = ParameterError,
+) -> int:
+    """Return an integer, Python's, numpy's or that of a tensor without axes; raise unless it lies in least .. most.
+
+    Args:
+        name: the argument, as the error names it.
+        value: what was given. A truth value, a float or an array is no integer.
+        least: the smallest integer allowed, or None for any.
+        most: the largest integer allowed, or None for any.
+        extra: what else the argument may be, for the error: ``" (or None for all)"``.
+        error: the type of the error.
+
+    Example:
+        >>> integer("k", np.int64(3), 1)
+        3
+        >>> integer("k", 0, 1)
+        Traceback (most recent call last):
+        armagnn.errors.ParameterError: k must be an integer of at least 1, got 0.
+    """
+    number = None if _is_bool(value) else _integer(value)
+    if number is not None and (least is None or number >= least) and (most is None or number <= most):
+        return number
+    wanted = "an integer" if least is None else f"an integer of at least {least}"
+    if most is not None and (most != LARGEST or (number is not None and number > most)):
+        wanted = f"an integer of at most {most}" if least is None else f"an integer from {least} to {most}"
+    raise error(f"{name} must be {wanted}{extra}, got {shown(value)}.")
+
+
+def real(
+    name: str,
+    value: Any,
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+    what: str = "finite number",
+    extra: str = "",
+    error: type[ArmagnnError] = ParameterError,
+) -> float:
+    """Return a finite real number, Python's, numpy's or that of a tensor without axes; raise unless it is in the range.
+
+    Args:
+        name: the argument, as the error names it.
+        value: what was given. A truth value, a complex number, a text or an array is no real number.
+        least: the lower end of the range, if it belongs to it.
+        above: the lower end of the range, if it does not.
+        most: the upper end of the range, if it belongs to it.
+        below: the upper end of the range, if it does not.
+        what: what the number is called in the error.
+        extra: what else the argument may be, for the error.
+        error: the type of the error.
+
+    Example:
+        >>> real("tol", np.float32(0.5), above=0)
+        0.5
+        >>> real("p", 1, least=0, below=1)
+        Traceback (most recent call last):
+        armagnn.errors.ParameterError: p must be a finite number in [0, 1), got 1.
+    """
+    number = _real(value)
+    fits = number is not None and not (
+        (least is not None and number < least)
+        or (above is not None and number <= above)
+        or (most is not None and number > most)
+        or (below is not None and number >= below)
+    )
+    if number is not None and fits:
+        return number
+    low = above if least is None else least
+    high = below if most is None else most
+    if low is not None and high is not None:
+        where = f" in {'(' if least is None else '['}{low:g}, {high:g}{')' if most is None else ']'}"
+    elif low is not None:
+        where = f" above {low:g}" if least is None else f" of at least {low:g}"
+    elif high is not None:
+        where = f" below {high:g}" if most is None else f" of at most {high:g}"
+    else:
+        where = ""
+    raise error(f"{name} must be a {what}{where}{extra}, got {shown(value)}.")
+
+
+def probability(name: str, value: Any) -> float:
+    """Return a number in [0, 1), with which something is dropped."""
+    return real(name, value, least=0, below=1, what="probability")
+
+
+def _scalar(value: Any) -> Any:
+    """Return the number that an array or a tensor without axes holds, and None for one with axes or without values."""
+    if not isinstance(value, Tensor | np.ndarray):
+        return value
+    try:
+        return value.item() if value.ndim == 0 else None
+    except RuntimeError:  # on the meta device, batched by vmap, without a shape
+        return None
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool | np.bool_) or getattr(value, "dtype", None) in (torch.bool, np.dtype(bool))
+
+
+def _integer(value: Any) -> int | None:
+    try:
+        return operator.index(_scalar(value))
+    except Exception:  # a foreign __index__ may raise anything
+        return None
+
+
+def _real(value: Any) -> float | None:
+    number = _scalar(value)
+    if isinstance(number, bool) or not isinstance(number, Real):
+        return None
+    try:
+        finite = float(number)
+    except (OverflowError, ValueError, TypeError):  # an integer beyond every float
+        return None
+    return finite if math.isfinite(finite) else None
+
+
+# --------------------------------------------------------------------------------------------------------------- names
+
+
+def choice(what: str, name: Any, known: Iterable[str]) -> str:
+    """Return a name if it is one of those that are known.
+
+    Example:
+        >>> choice("solver", "picrad", ("anderson", "picard"))
+        Traceback (most recent call last):
+        armagnn.errors.UnknownNameError: Unknown solver 'picrad'. Did you mean 'picard'? Known: anderson, picard.
+    """
+    names = tuple(known)
+    if not isinstance(name, str) or name not in names:
+        raise UnknownNameError(what, name, names)
+    return name
+
+
+# -------------------------------------------------------------------------------------------------------------- arrays
+
+
+def dense(name: str, value: Any, shape: str) -> Tensor:
+    """Return a plain dense tensor with the axes of a shape like ``"(2, E)"`` or ``"(..., N, F)"``; raise otherwise.
+
+    Nested, masked, quantised and sparse tensors, and those without values or without a shape, have no plain memory for
+    a kernel to read: reading it would end the process.
+
+    Example:
+        >>> dense("x", [1.0, 2.0], "(..., N, F)")
+        Traceback (most recent call last):
+        armagnn.errors.DTypeError: x must be a dense torch.Tensor of shape (..., N, F), got list.
+    """
+    kind = _not_dense(value)
+    if kind is not None:
+        raise DTypeError(f"{name} must be a dense torch.Tensor of shape {shape}, got {kind}.")
+    axes = [axis for axis in shape.strip("()").split(",") if axis.strip()]
+    open_ended = "..." in shape
+    least = len(axes) - open_ended
+    if value.dim() < least or (value.dim() > least and not open_ended):
+        raise ShapeError(f"{name} must have shape {shape}, got {tuple(value.shape)}.")
+    return value  # type: ignore[no-any-return]
+
+
+def real_tensor(name: str, value: Any, shape: str) -> Tensor:
+    """Return a plain dense tensor (see `dense`) of numbers that the kernels compute with.
+
+    Example:
+        >>> real_tensor("x", torch.ones(2, 3, dtype=torch.float16), "(..., N, F)")
+        Traceback (most recent call last):
+        armagnn.errors.DTypeError: x must be float32, float64 or bfloat16, got torch.float16: half precision is offered
+        as bfloat16.
+    """
+    tensor = dense(name, value, shape)
+    floating(name, tensor.dtype)
+    return tensor
+
+
+def _not_dense(value: Any) -> str | None:
+    """Return what a value is, unless it is a plain dense tensor."""
+    if not isinstance(value, Tensor):
+        return type(value).__name__
+    if value.is_nested:
+        return "a nested tensor"
+    if isinstance(value, MaskedTensor):
+        return "a masked tensor"
+    if is_lazy(value):
+        return "a parameter that has no shape yet"
+    if value.layout is not torch.strided:
+        return f"a tensor of layout {str(value.layout).removeprefix('torch.')}"
+    if value.is_quantized:
+        return "a quantised tensor"
+    if value.is_meta:
+        return "a meta tensor, which has no values"
+    return None
+
+
+def floating(name: str, dtype: torch.dtype) -> None:
+    """Raise unless the type is one that the kernels compute with."""
+    if dtype not in FLOATS:
+        advice = f"convert it, e.g. {name}.float()"
+        if dtype == torch.float16:
+            advice = "half precision is offered as bfloat16"
+        elif dtype.is_complex:
+            advice = f"take the part that is wanted, e.g. {name}.real"
+        raise DTypeError(f"{name} must be float32, float64 or bfloat16, got {dtype}: {advice}.")
+
+
+def dtype_option(dtype: Any) -> torch.dtype:
+    """Return the type that values shall have, torch's default if None is given."""
+    if dtype is None:
+        return torch.get_default_dtype()
+    if not isinstance(dtype, torch.dtype) or dtype not in FLOATS:
+        raise DTypeError(f"dtype must be torch.float32, torch.float64 or torch.bfloat16, got {shown(dtype)}.")
+    return dtype
+
+
+def finite(name: str, value: Tensor, error: type[ArmagnnError] = ParameterError, advice: str = "clean them") -> None:
+    """Raise unless every value is finite. Compiled code stays free of the check."""
+    if not torch.compiler.is_compiling() and not bool(torch.isfinite(value).all()):
+        bad = int((~torch.isfinite(value)).sum())
+        raise error(f"{name} holds {bad} NaN or infinite value(s): {advice}.")

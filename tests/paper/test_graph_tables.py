@@ -102,6 +102,13 @@ def test_trials_have_their_folds_and_seeds(tmp_path: Path) -> None:
     assert len(make_jobs(graphs.graph_trials("mutag", "gat", "paper", 1), table="t", checkpoints=tmp_path)) == 10
 
 
+def test_three_runs_of_a_property_share_a_fold_and_the_folds_begin_again_after_thirty_runs() -> None:
+    trials = graphs.graph_trials("qm9/mu", "gcn", "paper", 64)
+    assert [(trial.run, trial.seed) for trial in trials] == [(run, run) for run in range(64)]
+    folds = "000111222333444555666777888999" * 2 + "0001"
+    assert "".join(str(trial.fold) for trial in trials) == folds
+
+
 def test_the_properties_of_a_molecule_are_one_batch(real, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     real("qm9")
     trials = [trial for name in REGRESSION for trial in graphs.graph_trials(name, "gcn", "paper", 4)]

@@ -193,4 +193,7 @@ def _report(target: Target, a: Array, b: Array) -> Report:
     grid = np.linspace(-1, 1, 4001)
     error = (b / (1 - mu[:, None] * a)).sum(1).real - target.value.numpy()
     slope = (a * b / (1 - grid[:, None] * a) ** 2).sum(1).real
-    return Report(float(np.sqrt(np.mean(error**2))), float(np.abs(error).max()), float(np.abs(slope).max()))
+    largest = float(np.abs(error).max())
+    # squares of errors above 1e154 are infinite, those below 1e-162 are zero: the largest error is the unit
+    rms = largest * float(np.sqrt(np.mean((error / (largest or 1.0)) ** 2)))
+    return Report(rms, largest, float(np.abs(slope).max()))

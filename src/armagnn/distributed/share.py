@@ -33,7 +33,7 @@ class Share(ARMAConv):
             return super().forward(x, edge_index, edge_weight)
         x, op = self._checked(x, edge_index, edge_weight)
         features = self._folded(x)
-        steps = self._recursion(features, op)
+        steps = self._recursion(x, features, op)
         skip = steps.skip(0, features)
         state = steps.first(op, features, skip)
         for t in range(1, self.num_layers):
@@ -46,8 +46,8 @@ class Share(ARMAConv):
         """Go the way of the whole layer on every rank: under autocast the type of the output depends on it."""
         return super()._propagates_first(features, self.total)
 
-    def _recursion(self, features: Tensor | CSR, op: GraphOperator) -> Recursion:
-        plain = super()._recursion(features, op)
+    def _recursion(self, x: Tensor | CSR, features: Tensor | CSR, op: GraphOperator) -> Recursion:
+        plain = super()._recursion(x, features, op)
         if plain.seed is None:
             return plain
         p, width = float(self.dropout), self.out_channels

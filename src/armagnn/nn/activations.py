@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from armagnn.errors import ParameterError, UnknownNameError
+from armagnn.errors import ParameterError, ShapeError, UnknownNameError
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -80,10 +80,30 @@ def apply(act: str | Activation | None, x: Tensor) -> Tensor:
     if act is None:
         return x
     if not isinstance(act, str):
-        return act(x)
+        y = act(x)
+        if not isinstance(y, Tensor) or y.shape != x.shape:
+            found = f"shape {tuple(y.shape)}" if isinstance(y, Tensor) else type(y).__name__
+            raise ShapeError(f"act must return a tensor of the shape it is given, {tuple(x.shape)}, got {found}.")
+        return y
     function = getattr(torch, act, None) or getattr(F, act)  # torch.relu, torch.tanh; F.elu, F.softplus, ...
     out: Tensor = function(x)
     return out
+
+
+def of_stacks(act: Activation, z: Tensor, leading: Sequence[int], nodes: int) -> Tensor:
+    """Return ``act`` of the states of K stacks, shape (N * batch, K, F); the callable sees them as (..., K, N, F).
+
+    So a function that looks at several entries (a softmax over the features) sees what it sees in PyTorch Geometric's
+    layer, and counted from the last axis it never mixes signals.
+
+    Args:
+        act: the callable.
+        z: the states, node-major.
+        leading: the leading axes of the signals, whose product is the batch.
+        nodes: N.
+    """
+    seen = z.reshape(nodes, *leading, *z.shape[1:]).movedim(0, -2)
+    return apply(act, seen).movedim(-2, 0).reshape(z.shape)
 
 
 def fused(act: str | Activation | None) -> Fused | None:

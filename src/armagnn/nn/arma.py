@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, Final, Literal
 
 import torch
@@ -52,7 +53,8 @@ class ARMAConv(MessagePassing):
         num_layers: T, the steps of each stack.
         shared_weights: one W and V (and bias) for all steps of a stack, as in the paper; otherwise one for each step.
         init: the initial state X(0): ``"linear"``, X W0, as in the paper; ``"zero"``; or ``"tied"``, W0 = V.
-        act: the non-linearity σ: a name, a callable, or None for a linear layer.
+        act: the non-linearity σ: a name, a callable, or None for a linear layer. A callable is given the states of all
+            stacks, (..., K, N, F_out) as in PyTorch Geometric; with ``fixed_point`` those of one stack at a time.
         dropout: probability with which an entry of a skip connection X V_k is dropped while training, independently
             in every stack and every step.
         bias: add a trained vector to every step.
@@ -202,7 +204,7 @@ class ARMAConv(MessagePassing):
         x, op = self._checked(x, edge_index, edge_weight)
         if self.fixed_point is not None:
             return self._converged(x, op).mean(0)
-        function = self._unfused()
+        function = self._unfused(x)
         if function is None and torch._C._are_functorch_transforms_active() and len(x.shape) == 2:
             mapped = self._of_trials(x, op)
             if mapped is not None:
@@ -261,7 +263,7 @@ class ARMAConv(MessagePassing):
             return self._converged(x, op, initial)
         if initial is not None:
             raise ParameterError("an initial state goes with fixed_point; otherwise init says what X(0) is.")
-        steps = (self._settings(x), op, self._folded(x), self._weights(), self._seed(op), self._unfused())
+        steps = (self._settings(x), op, self._folded(x), self._weights(), self._seed(op), self._unfused(x))
         return self._signals(recursion(*steps), x.shape)
 
     def sequence(self, xs: Any, graphs: Any, edge_weight: Any = None) -> Tensor:
@@ -310,7 +312,7 @@ class ARMAConv(MessagePassing):
             x, op = x.to(self.skip_weight.dtype), op.to(self.skip_weight.dtype)
             start = None if initial is None else check_state("initial", initial, shape, x)
             features = self._folded(x)
-            solution = converge(self.fixed_point, self._recursion(features, op), op, features, start)
+            solution = converge(self.fixed_point, self._recursion(x, features, op), op, features, start)
         self.statistics = solution.statistics
         states = solution.value.view(self.num_stacks, features.shape[0], self.out_channels)
         return self._signals(states.transpose(0, 1), x.shape)
@@ -331,9 +333,9 @@ class ARMAConv(MessagePassing):
         rows = x.shape[-2] * math.prod(x.shape[:-2])
         return x if isinstance(x, CSR) else fold(x).reshape(rows, x.shape[-1])
 
-    def _recursion(self, features: Tensor | CSR, op: GraphOperator) -> Recursion:
-        """Return the steps of the stacks, for node-major features."""
-        return Recursion(self._settings(features), self._weights(), self._seed(op), self._unfused())
+    def _recursion(self, x: Tensor | CSR, features: Tensor | CSR, op: GraphOperator) -> Recursion:
+        """Return the steps of the stacks, for x and the same features node-major."""
+        return Recursion(self._settings(features), self._weights(), self._seed(op), self._unfused(x))
 
     def _seed(self, op: GraphOperator) -> Tensor | None:
         """Draw the seed of the masks, if there are any."""
@@ -376,9 +378,14 @@ class ARMAConv(MessagePassing):
             (stacks or self.num_stacks) * self.out_channels * (1 + backward)
         )
 
-    def _unfused(self) -> Callable[[Tensor], Tensor] | None:
-        """Return the activation if the kernels cannot apply it."""
-        return None if activations.fused(self.act) else lambda z: activations.apply(self.act, z)
+    def _unfused(self, x: Tensor | CSR) -> Callable[[Tensor], Tensor] | None:
+        """Return the activation of states (N * batch, K, F_out), for signals like x, if the kernels cannot apply it."""
+        act = self.act
+        if act is None or activations.fused(act):
+            return None
+        if isinstance(act, str):
+            return partial(activations.apply, act)
+        return partial(activations.of_stacks, act, leading=x.shape[:-2], nodes=x.shape[-2])
 
     def _signals(self, states: Tensor, shape: Any) -> Tensor:
         """Return (K, ..., N, F_out) from (N * batch, K, F_out)."""

@@ -29,7 +29,7 @@ class Conv(nn.Module):
     Args:
         in_channels: F_in, features of a node.
         out_channels: F_out, features of a node in the output.
-        act: the non-linearity σ: a name, a callable, or None for a linear layer.
+        act: the non-linearity σ: a name, a callable, which is given (..., N, F_out), or None for a linear layer.
         dropout: probability with which an entry of the input features is dropped while training.
         bias: add a trained vector.
     """
@@ -106,8 +106,8 @@ class Conv(nn.Module):
         out = self._filter(x, op)
         if self.bias is not None:
             out = out + self.bias.to(out.dtype)  # of another type only under autocast
-        out = activations.apply(self.act, out)
-        return out.transpose(0, 1).reshape(*leading, nodes, self.out_channels)
+        out = out.transpose(0, 1).reshape(*leading, nodes, self.out_channels)
+        return activations.apply(self.act, out)
 
     def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
         """Return f(X), shape (N, batch, F_out), of X: (N, batch, F_in) dense or (N, F_in) sparse."""

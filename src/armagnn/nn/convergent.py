@@ -38,8 +38,10 @@ class _Step:
         shape = (nodes, h.numel() // max(nodes, 1))
         h, skip = h.reshape(shape), skip.reshape(shape)
         out = kernels.gcs(*self.op._arguments(), h, skip, None, None, 0.0, 0, self.settings.act, self.settings.slope)
-        out = out if self.activation is None else self.activation(out)
-        return out.view(-1, stacks, width).transpose(0, 1).reshape(state.shape)
+        out = out.view(-1, stacks, width)
+        if self.activation is not None:  # of one stack at a time: which others have not stopped yet must not matter
+            out = torch.cat([self.activation(stack) for stack in torch.split(out, 1, dim=1)], dim=1)
+        return out.transpose(0, 1).reshape(state.shape)
 
     def detach(self) -> _Step:
         return replace(self, op=self.op.detach(), weight=self.weight.detach(), skip=self.skip.detach())

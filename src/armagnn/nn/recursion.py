@@ -27,7 +27,7 @@ class Recursion:
         weights: W0 (F_in, K * F_out), W (1 or T - 1, K, F_out, F_out), V (1 or T, F_in, K * F_out) and the bias
             (1 or T, K * F_out), as `kernels.arma_layer` takes them.
         seed: of the masks that drop entries of X V, or None.
-        activation: the non-linearity, if the kernels do not apply it.
+        activation: the non-linearity of states (N * batch, K, F_out), if the kernels do not apply it.
     """
 
     settings: Settings
@@ -79,7 +79,9 @@ class Recursion:
         return None if bias is None else _of_step(bias, t)
 
     def _finish(self, z: Tensor) -> Tensor:
-        return z if self.activation is None else self.activation(z)
+        if self.activation is None:
+            return z
+        return self.activation(z.reshape(-1, self.settings.stacks, self.settings.width)).reshape(z.shape)
 
 
 def recursion(

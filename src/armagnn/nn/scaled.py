@@ -72,12 +72,14 @@ def conv_of_scaled(conv: ARMAConv | Conv, scales: CSR, table: Tensor, op: GraphO
         w0, w, v, bias = conv._weights()
         start = None if w0 is None else table @ w0
         skip = torch.matmul(table, v)
-        states = recursion(conv._settings(scales), op, scales, (start, w, skip, bias), conv._seed(op), conv._unfused())
+        signals = table.expand(scales.shape[0] // max(nodes, 1), -1, -1)
+        function = conv._unfused(signals)
+        states = recursion(conv._settings(scales), op, scales, (start, w, skip, bias), conv._seed(op), function)
         return kernels.stack_mean(states).reshape(nodes, -1, conv.out_channels).transpose(0, 1)
     if not isinstance(conv.dropout, Tensor) and conv.dropout == 0:
         out = _filtered(conv, scales, table, op)
         out = out if conv.bias is None else out + conv.bias
-        return activations.apply(conv.act, out).transpose(0, 1)
+        return activations.apply(conv.act, out.transpose(0, 1))
     raise ParameterError("entries of X cannot be dropped where X does not exist: set the layer's dropout to 0.")
 
 

@@ -48,7 +48,7 @@ def outputs(conv: ARMAConv, xs: Any, graphs: Any, edge_weight: Any = None) -> It
     for t, (x, op) in enumerate(instants):
         features = conv._folded(x)
         if recursion is None:
-            recursion = conv._recursion(features, op)
+            recursion = conv._recursion(x, features, op)
             state = recursion.first(op, features, recursion.skip(t, features))
         else:
             state = recursion.next(t, op, state, recursion.skip(t, features))
@@ -64,7 +64,7 @@ def next_state(conv: ARMAConv, state: Tensor | None, x: Any, graph: Any, edge_we
     if conv.fixed_point is not None:
         check_operator(op)
     features = conv._folded(x)
-    recursion = conv._recursion(features, op)
+    recursion = conv._recursion(x, features, op)
     skip = recursion.skip(0, features)
     if state is None:
         new = recursion.first(op, features, skip)

@@ -64,7 +64,7 @@ def test_merge_changes_nothing_if_a_store_is_bad(run: CliRunner, stores: tuple[P
 
 
 def test_list(run: CliRunner, stores: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["armagnn.cli.results"], "is_current", lambda record: True)
+    monkeypatch.setattr("armagnn.cli.results.is_current", lambda record: True)
     result = run.invoke(app, ["results", "list", str(stores[1])])
     assert result.exit_code == 0, result.output
     values = [trial.metrics["accuracy"] for trial in trials("arma", 1, 2)]
@@ -85,7 +85,7 @@ def test_list_of_the_default_store_that_is_missing(
 
 def test_export(run: CliRunner, stores: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # the settings of the toys are not the table's
-    monkeypatch.setattr(sys.modules["armagnn.cli.results"], "is_current", lambda record: True)
+    monkeypatch.setattr("armagnn.cli.results.is_current", lambda record: True)
     result = run.invoke(app, ["results", "export", str(stores[0]), "--out", str(tmp_path / "results")])
     assert result.exit_code == 0, result.output
     lines = (tmp_path / "results" / "node-classification.csv").read_text().splitlines()
@@ -96,7 +96,7 @@ def test_export(run: CliRunner, stores: tuple[Path, Path], tmp_path: Path, monke
 def test_export_leaves_out_folds_that_are_half_done(
     run: CliRunner, stores: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules["armagnn.cli.results"], "is_current", lambda record: True)
+    monkeypatch.setattr("armagnn.cli.results.is_current", lambda record: True)
     result = run.invoke(app, ["results", "export", str(stores[1]), "--out", str(tmp_path / "results")])
     assert "cora arma paper: 2 trials, of half done folds, are left out" in result.output  # of runs 1 and 2
     lines = (tmp_path / "results" / "node-classification.csv").read_text().splitlines()
@@ -106,7 +106,7 @@ def test_export_leaves_out_folds_that_are_half_done(
 def test_export_tells_of_folds_that_are_missing(
     run: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules["armagnn.cli.results"], "is_current_graph", lambda record: True)
+    monkeypatch.setattr("armagnn.cli.results.is_current_graph", lambda record: True)
     of_graphs = replace(trials("gcn", 0)[0], table="graph-classification", dataset="mutag")
     with Store(tmp_path / "store") as store:
         store.add([replace(of_graphs, fold=fold) for fold in range(3)])

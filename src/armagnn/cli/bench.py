@@ -7,10 +7,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
 from rich.console import Console
 
+from armagnn.cli.consoles import output_console
 from armagnn.errors import DeviceError
 from armagnn.training.atomic import check_writable, write_atomic
 
@@ -50,7 +50,7 @@ def bench(
     from armagnn import bench as room
     from armagnn.kernels import backend
 
-    console = Console()
+    console = output_console()
     if explain:
         for kind in ("cpu", "cuda"):
             module = backend(kind)
@@ -62,6 +62,8 @@ def bench(
         return
     source: Iterable[room.Row]
     if what is What.GPU:
+        import torch
+
         if not torch.cuda.is_available():
             raise DeviceError("torch sees no GPU here. Use: armagnn bench cpu")
         from armagnn.bench.gpu import compare_gpu

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from armagnn.cli.consoles import output_console
 from armagnn.errors import ParameterError
 from armagnn.paper import convergence as experiment
 from armagnn.paper import convergence_cost
@@ -28,7 +28,7 @@ def convergence(
     """
     if runs < 1:
         raise ParameterError(f"runs is {runs}; it must be at least 1.")
-    console = Console()
+    console = output_console()
     if cost:
         table = Table("layer", "steps", "processor ms", "peak MiB", title="One training step on Cora's graph")
         for case, steps, milliseconds, memory in convergence_cost.table():

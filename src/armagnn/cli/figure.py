@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from armagnn.cli.consoles import notes_console, output_console
 from armagnn.data import load
 from armagnn.errors import GraphError
 from armagnn.paper import claims as paper_claims
@@ -21,15 +22,7 @@ from armagnn.spectral.plot import check_format, picture
 from armagnn.training import Run
 from armagnn.training.atomic import check_writable, write_atomic
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 
-
-@app.callback()
-def frame() -> None:
-    """Make a figure of the paper again."""
-
-
-@app.command("training-time")
 def training_time(
     dataset: Annotated[str, typer.Option(help="The dataset; the paper's is ppi.")] = "ppi",
     method: Annotated[list[str] | None, typer.Option(help="Methods; by default those of the figure.")] = None,
@@ -40,13 +33,13 @@ def training_time(
     ),
 ) -> None:
     """Figure 4: time per epoch and to the best validation score, for GCN, Chebyshev, CayleyNet and ARMA on PPI."""
-    console, timings, numbers = Console(), [], out.with_suffix(".csv")
+    console, timings, numbers = output_console(), [], out.with_suffix(".csv")
     check_writable(out, numbers)
     table = Table("method", "ms per epoch", "best epoch", "s to best", "val. acc. %", title=f"Training on {dataset}")
     for timing in times.measure(dataset, method or times.METHODS, device, epochs):
         timings.append(timing)
         write_atomic(numbers, times.to_csv(timings).encode())  # as they come: a method can take minutes
-        Console(stderr=True).print(f"{timing.method}: {1e3 * timing.seconds_per_epoch:.1f} ms per epoch")
+        notes_console().print(f"{timing.method}: {1e3 * timing.seconds_per_epoch:.1f} ms per epoch")
         table.add_row(
             timing.method, f"{1e3 * timing.seconds_per_epoch:.2f}", str(timing.best_epoch),
             f"{timing.seconds_to_best:.2f}", f"{timing.val_accuracy:.1f}",
@@ -56,7 +49,6 @@ def training_time(
     console.print(f"Written to {out} and {numbers}", highlight=False, soft_wrap=True)
 
 
-@app.command("response")
 def response(
     dataset: Annotated[str, typer.Option(help="A dataset of one graph; the paper's is cora.")] = "cora",
     out: Annotated[Path, typer.Option(help="Figure 2, a *.png, *.svg or *.pdf; the others go beside it.")] = Path(
@@ -75,7 +67,7 @@ def response(
     data = load(dataset)
     if data.num_graphs > 1:
         raise GraphError(f"{dataset} has {data.num_graphs} graphs; the figure needs a dataset of one, as cora is.")
-    console = Console()
+    console = output_console()
     _save(responses.draw_figure2(responses.figure2(data)), out, console)
     _save(responses.draw_design(), _beside(out, "design"), console)
     sweep = responses.gamma_sweep(data)
@@ -98,7 +90,6 @@ def response(
         console.print(table)
 
 
-@app.command("learned")
 def learned(
     run: Annotated[Path, typer.Argument(help="The run folder.", metavar="RUN")],
     out: Annotated[
@@ -111,11 +102,10 @@ def learned(
     opened = Run.open(run)
     check_writable(out)
     mu, found = what_was_learned.learned_responses(opened)
-    console = Console()
+    console = output_console()
     _save(what_was_learned.draw_learned(mu, found, opened.config.title), out, console)
 
 
-@app.command("claims")
 def claims(
     name: Annotated[list[str] | None, typer.Argument(help="Which claims; by default all.")] = None,
     runs: Annotated[
@@ -131,13 +121,13 @@ def claims(
     Given again, it goes on where it was interrupted.
     """
     chosen = [paper_claims.claim(each) for each in name or paper_claims.CLAIMS]
-    console = Console()
+    console = output_console()
     check_writable(*(path for each in chosen for path in (results / f"{each.name}.csv", out / f"{each.name}.png")))
     for each in chosen:
         path = results / f"{each.name}.csv"
         for job, rows in measure(each.jobs(), path, runs):
             done = ", ".join(job.covers.values())
-            Console(stderr=True).print(f"{each.name}: {done}, {len(rows)} numbers", highlight=False)
+            notes_console().print(f"{each.name}: {done}, {len(rows)} numbers", highlight=False)
         rows = read_rows(path)
         head, lines = paper_claims.table(rows)
         table = Table(*head, title=each.question)

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from armagnn.cli.convergence import convergence
 from armagnn.cli.groups import Where, Written, with_groups
 from armagnn.cli.searches import Chosen, cells_of, trials_of, write_search
 from armagnn.cli.tables import Cell, Plan, do_trials
@@ -23,14 +22,10 @@ from armagnn.tasks import PEERS
 from armagnn.training.atomic import check_writable, write_atomic
 from armagnn.training.store import Store
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Make a table of the paper again.")
-app.command()(convergence)
-
 Dataset = Annotated[list[str] | None, typer.Option("--dataset", help="cora, citeseer, pubmed, ppi; may be repeated.")]
 Method = Annotated[list[str] | None, typer.Option("--method", help="arma, gcn, ...; may be repeated.")]
 
 
-@app.command("node-classification")
 @with_groups
 def node_classification(
     where: Where,
@@ -63,7 +58,6 @@ def node_classification(
     do_trials(trials, node.TABLE, where, plan=plan)
 
 
-@app.command("node-classification-search")
 @with_groups
 def node_classification_search(
     where: Where,
@@ -102,7 +96,6 @@ def node_classification_search(
     write_search(search.TABLE, where.store, partial(search.choose, budgets=budgets), search.scores_csv, written)
 
 
-@app.command("reservoir")
 def reservoir_table(
     dataset: Annotated[
         list[str] | None, typer.Option("--dataset", help="cora, citeseer, bench-hard, mutag; may be repeated.")

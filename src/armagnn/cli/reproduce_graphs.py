@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from armagnn.cli.groups import Where, Written, with_groups
-from armagnn.cli.reproduce import app
 from armagnn.cli.searches import Chosen, cells_of, do_search, trials_of
 from armagnn.cli.tables import Plan, do_trials
 from armagnn.errors import ParameterError
@@ -23,7 +22,6 @@ Method = Annotated[list[str] | None, typer.Option("--method", help="arma, gcn, .
 Protocol = Annotated[list[str] | None, typer.Option("--protocol", help="paper, tuned; may be repeated.")]
 
 
-@app.command("graph-classification")
 @with_groups
 def graph_classification(
     where: Where,
@@ -60,7 +58,6 @@ def graph_classification(
     do_trials(trials, graphs.CLASSIFICATION_TABLE, where, plan=plan)
 
 
-@app.command("graph-regression")
 @with_groups
 def graph_regression(
     where: Where,
@@ -86,7 +83,6 @@ def graph_regression(
 Settings = Annotated[int, typer.Option(help="Settings that are tried for each method.")]
 
 
-@app.command("graph-classification-search")
 @with_groups
 def graph_classification_search(
     where: Where,
@@ -102,7 +98,6 @@ def graph_classification_search(
     _search(cells, settings, seeds, 10, search.SEARCH_TABLES[False], where, written, plan=plan)
 
 
-@app.command("graph-regression-search")
 @with_groups
 def graph_regression_search(
     where: Where,

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from armagnn.cli.groups import Where, Written, with_groups
-from armagnn.cli.reproduce import app
 from armagnn.cli.searches import Chosen, cells_of, do_search, trials_of
 from armagnn.cli.tables import Plan, do_trials
 from armagnn.errors import ParameterError
@@ -21,7 +20,6 @@ Dataset = Annotated[list[str] | None, typer.Option("--dataset", help="mnist, 20n
 Method = Annotated[list[str] | None, typer.Option("--method", help="arma, gcn, chebyshev, cayley; may be repeated.")]
 
 
-@app.command("graph-signal")
 @with_groups
 def graph_signal(
     where: Where,
@@ -54,7 +52,6 @@ def graph_signal(
     do_trials(trials, signals.SIGNAL_TABLE, where, plan=plan)
 
 
-@app.command("graph-signal-search")
 @with_groups
 def graph_signal_search(
     where: Where,

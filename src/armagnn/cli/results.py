@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from armagnn.cli.consoles import table_console
+from armagnn.cli.consoles import output_console, table_console
 from armagnn.cli.trials_progress import mean_std
 from armagnn.data.folds import FOLDS
 from armagnn.errors import DataError
@@ -25,21 +25,13 @@ from armagnn.training.export import export_csv
 from armagnn.training.record import Record
 from armagnn.training.store import DEFAULT_STORE, Store
 
-results = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 
-
-@results.callback()
-def frame() -> None:
-    """Look into run stores, merge those of several machines, write their tables."""
-
-
-@results.command()
 def merge(
     stores: Annotated[list[Path], typer.Argument(help="The stores to take trials from; they stay as they are.")],
     into: Annotated[Path, typer.Option(help="The store that gets them; made if it is missing.")] = DEFAULT_STORE,
 ) -> None:
     """Merge stores. A trial that is there already is recognised, and the first stays."""
-    console = Console()
+    console = output_console()
     for path in stores:  # all are opened, and so checked, before anything is made or changed
         Store(path, must_exist=True).close()
     with Store(into) as target:
@@ -50,7 +42,6 @@ def merge(
         _say(console, f"{into}: {len(target)} trials")
 
 
-@results.command("list")
 def list_cells(
     store: Annotated[Path, typer.Argument(help="The store.", metavar="[STORE]")] = DEFAULT_STORE,
 ) -> None:
@@ -77,7 +68,6 @@ def _cells(name: str, records: list[Record]) -> Table:
     return table
 
 
-@results.command()
 def export(
     store: Annotated[Path, typer.Argument(help="The store.", metavar="[STORE]")] = DEFAULT_STORE,
     out: Annotated[Path, typer.Option(help="The folder for the tables.")] = Path("results"),
@@ -87,7 +77,7 @@ def export(
     A fold with fewer runs than others of its cell, or with gaps between them, is left out: it was interrupted, and
     those of a batch that end first are not its mean.
     """
-    console = Console()
+    console = output_console()
     with Store(store, must_exist=True) as opened:
         records = opened.select()
     records = _without_gaps(_shown(records, console), console)
@@ -99,7 +89,6 @@ def export(
         _say(console, f"{store}: no trials")
 
 
-@results.command()
 def restore(
     folder: Annotated[Path, typer.Argument(help="The folder of the tables.", metavar="[FOLDER]")] = Path("results"),
     into: Annotated[Path, typer.Option(help="The store that gets them; made if it is missing.")] = DEFAULT_STORE,
@@ -108,7 +97,7 @@ def restore(
 
     A trial whose settings are not those that its cell has now is left out; so is one whose dataset is not here.
     """
-    console = Console()
+    console = output_console()
     paths = [path for name in CONFIGS if (path := folder / f"{name}.csv").exists()]
     if not paths:
         raise DataError(f"{folder}: has no table of trials ({', '.join(f'{name}.csv' for name in CONFIGS)}).")
@@ -122,7 +111,6 @@ def restore(
         _say(console, f"{into}: {len(target)} trials")
 
 
-@results.command()
 def page(
     folder: Annotated[Path, typer.Option("--results", help="The folder of the tables.")] = Path("results"),
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs", "results.md"),
@@ -137,7 +125,7 @@ def page(
             raise DataError(f"{readme}: cannot be read ({error.strerror}).") from error
     for path, text in texts.items():
         write_atomic(path, text.encode())
-    _say(Console(), str(out))
+    _say(output_console(), str(out))
 
 
 def _shown(records: list[Record], console: Console) -> list[Record]:

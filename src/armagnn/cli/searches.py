@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
+from armagnn.cli.consoles import notes_console
 from armagnn.cli.groups import Where, Written
 from armagnn.cli.tables import Cell, do_trials
 from armagnn.errors import DataError
@@ -48,7 +48,7 @@ def trials_of(cells: Iterable[Cell], make: Callable[..., list[CellTrial]], *, as
             untuned.append(f"{name} on {data}")
     if untuned:
         note = f"Left out, because no search has chosen their settings yet: {', '.join(untuned)} (tuned)."
-        Console(stderr=True).print(note, style="yellow", soft_wrap=True)
+        notes_console().print(note, style="yellow", soft_wrap=True)
     return trials
 
 

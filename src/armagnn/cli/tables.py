@@ -9,10 +9,9 @@ from typing import Annotated
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Column, Table
 
-from armagnn.cli.consoles import table_console
+from armagnn.cli.consoles import notes_console, table_console
 from armagnn.cli.groups import Where
 from armagnn.cli.trials_progress import TrialsProgress, duration
 from armagnn.paper.jobs import CellTrial, Job, make_jobs, work
@@ -35,7 +34,7 @@ def do_trials(trials: Sequence[CellTrial], table: str, where: Where, *, plan: bo
     for trial in trials:
         cell = (trial.config.dataset, trial.config.method, trial.config.protocol)
         planned[cell] = planned.get(cell, 0) + 1
-    with Store(where.store) as opened, TrialsProgress(Console(stderr=True), planned) as progress:
+    with Store(where.store) as opened, TrialsProgress(notes_console(), planned) as progress:
         execute(jobs, work, opened, where.workers, where.engine, progress)
 
 
@@ -45,7 +44,7 @@ def show_plan(jobs: Sequence[Job], store: Path, table: Path) -> None:
     A batch of each kind is probed for a few steps. A training lasts from its patience to its most epochs; where the
     store, or else the exported `table`, has trials of the cell, also the epochs that those took are used.
     """
-    notes = Console(stderr=True)
+    notes = notes_console()
     console, counts = table_console(), ("done", "batches", "s/epoch")
     columns = [Column(name, justify="right", no_wrap=True) for name in counts]
     columns += [Column(name, min_width=7) for name in ("least", "most", "as done")]

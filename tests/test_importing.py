@@ -1,0 +1,118 @@
+"""What is imported when: no command's help waits for torch, and torch knows the operators wherever armagnn is."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+import armagnn
+from armagnn.importing import LazyPackage
+
+HEAVY = ("torch", "numba", "scipy", "sklearn", "matplotlib", "torch_geometric", "networkx", "ray")
+
+
+def imported(code: str, *names: str) -> set[str]:
+    """Which of the modules `names` are there after `code` in a process of its own."""
+    tail = f"\nimport sys\nprint('imported:', *set({names!r}).intersection(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code + tail], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.rsplit("imported:", 1)[1].split())
+
+
+def of_command(*arguments: str) -> set[str]:
+    """Which heavy modules a command imports."""
+    call = "try:\n    main()\nexcept SystemExit as leave:\n    assert not leave.code"
+    return imported(f"import sys; sys.argv[1:] = {list(arguments)!r}\nfrom armagnn.cli import main\n{call}", *HEAVY)
+
+
+def test_the_package_alone_imports_nothing_heavy() -> None:
+    assert imported("import armagnn", *HEAVY) == set()
+
+
+def test_an_operator_needs_torch_alone() -> None:
+    assert imported("from armagnn import GraphOperator", *HEAVY) == {"torch"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--version"],
+        ["-V"],
+        ["--help"],
+        ["bench", "--help"],
+        ["reproduce", "--help"],
+        ["figure", "-h"],
+        ["results", "--help"],
+    ],
+)
+def test_no_help_waits_for_torch(arguments: list[str]) -> None:
+    assert of_command(*arguments) == set()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import armagnn, torch",
+        "import torch, armagnn",
+        "import armagnn.kernels",
+        "import armagnn.kernels.ops",
+        "import armagnn.operators.csr",
+        "import armagnn.nn",
+        "import armagnn.errors\nimport torch",
+    ],
+)
+def test_torch_knows_the_operators(code: str) -> None:
+    assert "armagnn.kernels.rules" in imported(f"{code}\nimport torch; torch.ops.armagnn.spmm", "armagnn.kernels.rules")
+
+
+def test_torch_is_imported_as_without_armagnn() -> None:
+    code = "import sys, armagnn\nbefore = len(sys.meta_path)\nimport torch\nassert len(sys.meta_path) == before - 1\n"
+    imported(
+        f"{code}assert 'exec_module' not in vars(torch.__spec__.loader)\nimport importlib; importlib.reload(armagnn)"
+    )
+
+
+def test_a_torch_that_is_missing_is_missed_by_its_own_name() -> None:
+    code = (
+        "import sys, importlib.machinery, armagnn\n"
+        "sys.path_hooks.clear(); sys.path_importer_cache.clear(); sys.path[:] = []\n"
+        "try:\n    import torch\nexcept ModuleNotFoundError as error:\n    assert error.name == 'torch', error\n"
+        "else:\n    raise AssertionError\n"
+    )
+    imported(code)
+
+
+LAZY = ("armagnn", "armagnn.training")
+
+
+@pytest.mark.parametrize("name", LAZY)
+def test_the_names_that_type_checkers_see_are_there(name: str) -> None:
+    package = import_module(name)
+    assert isinstance(package, LazyPackage)
+    tree = ast.parse(inspect.getsource(package))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    seen = {alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert seen == vars(package)["_places"]
+    assert set(package.__all__) - {"__version__"} == seen.keys()
+    assert set(package.__all__) <= set(dir(package))
+    for each, place in seen.items():
+        assert getattr(package, each) is getattr(import_module(str(place)), each)
+    with pytest.raises(AttributeError, match=f"module '{name}' has no attribute 'nothing'"):
+        _ = package.nothing
+
+
+def test_a_function_goes_before_the_module_of_its_name() -> None:
+    code = "import armagnn.training.predict\nfrom armagnn.training import predict\nassert callable(predict)"
+    assert imported(code) == set()
+    assert callable(importlib.import_module("armagnn.training").predict)
+
+
+def test_python_m_armagnn() -> None:
+    done = subprocess.run([sys.executable, "-m", "armagnn", "-V"], capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"armagnn {armagnn.__version__}\n"

@@ -176,7 +176,7 @@ OBJECTS: dict[str, Make] = {
     "bfloat16": lambda: torch.bfloat16, "float8": lambda: torch.float8_e4m3fn, "bits": lambda: torch.quint8,
 }  # fmt: skip
 CONTAINERS: dict[str, Make] = {
-    "list": lambda: [], "tuple": tuple, "dict": dict, "set": lambda: {1, 2}, "ones": lambda: [1, 1],
+    "list": list, "tuple": tuple, "dict": dict, "set": lambda: {1, 2}, "ones": lambda: [1, 1],
     "texts": lambda: ["a", "b"], "nones": lambda: [None, None], "ragged": lambda: [[1], [1, 2]],
     "mapping": lambda: {"a": 1}, "huge_in_list": lambda: [10**30], "nan_in_list": lambda: [float("nan")],
     "iterator": lambda: iter([1, 2, 3]), "range": lambda: range(10**9), "deep": _deep, "loop": _loop,
@@ -196,7 +196,8 @@ ARRAYS: dict[str, Make] = {
     "np_readonly": lambda: np.broadcast_to(1.0, (4, 4)),
 }  # fmt: skip
 TENSORS: dict[str, Make] = {
-    "scalar": lambda: torch.tensor(3), "scalar_nan": lambda: torch.tensor(float("nan")), "vector": lambda: torch.rand(3),
+    "scalar": lambda: torch.tensor(3), "scalar_nan": lambda: torch.tensor(float("nan")),
+    "vector": lambda: torch.rand(3),
     "empty": lambda: torch.zeros(0), "empty_matrix": lambda: torch.zeros(0, 3), "no_columns": lambda: torch.zeros(6, 0),
     "matrix": lambda: torch.rand(6, 3), "cube": lambda: torch.rand(2, 6, 3), "ten_axes": lambda: torch.rand([1] * 10),
     "doubles": lambda: torch.rand(6, 3).double(), "halves": lambda: torch.rand(6, 3).half(),
@@ -295,7 +296,8 @@ OF_TENSOR: dict[str, Callable[[Tensor], Any]] = {
     "sparse": lambda t: t.to_sparse(), "sparse_csr": lambda t: t.to_sparse_csr(), "meta": lambda t: t.to("meta"),
     "learned": lambda t: t.detach().clone().float().requires_grad_(), "array": lambda t: t.detach().numpy(),
     "listed": lambda t: t.tolist(), "strided": lambda t: torch.stack([t, t], -1)[..., 0],
-    "repeated": lambda t: t[:1].expand(2**33, *t.shape[1:]), "huge_rows": lambda t: t.flatten()[:1].expand(2**20, 2**14),
+    "repeated": lambda t: t[:1].expand(2**33, *t.shape[1:]), "huge_rows": lambda t: t.flatten()[:1].expand(2**20,
+    2**14),
     "nested": lambda t: torch.nested.nested_tensor([t, t]), "named": lambda t: t.rename(*"abcdef"[: t.dim()]),
     "twice": lambda t: torch.cat([t, t]), "text": lambda t: str(t), "subnormal": lambda t: t * 1e-40,
     "quantised": lambda t: torch.quantize_per_tensor(t.float(), 0.1, 0, torch.qint8),
@@ -310,13 +312,15 @@ OF_NUMBER: dict[str, Callable[[Any], Any]] = {
     "learned": lambda n: torch.tensor(float(n), requires_grad=True),
 }  # fmt: skip
 OF_TEXT: dict[str, Callable[[str], Any]] = {
-    "upper": str.upper, "more": lambda s: s + "x", "less": lambda s: s[:-1], "bytes": str.encode, "space": lambda s: f" {s}",
+    "upper": str.upper, "more": lambda s: s + "x", "less": lambda s: s[:-1], "bytes": str.encode,
+    "space": lambda s: f" {s}",
     "subclass": _Text, "listed": lambda s: [s], "tuple": lambda s: (s,), "array": lambda s: np.array(s),
     "np_str": np.str_, "dict": lambda s: {s: s},
 }  # fmt: skip
 OF_SEQUENCE: dict[str, Callable[[Any], Any]] = {
     "none_left": lambda v: v[:0], "shorter": lambda v: v[:-1], "twice": lambda v: v + v, "back": lambda v: v[::-1],
-    "listed": lambda v: [v], "set": lambda v: set(map(str, v)), "iterator": lambda v: iter(v), "array": lambda v: np.array(v),
+    "listed": lambda v: [v], "set": lambda v: set(map(str, v)), "iterator": lambda v: iter(v),
+    "array": lambda v: np.array(v),
     "nan": lambda v: [*v[:-1], float("nan")], "none": lambda v: [*v[:-1], None], "text": lambda v: [*v[:-1], "x"],
     "minus": lambda v: [*v[:-1], -1], "huge": lambda v: [*v[:-1], 10**12], "half": lambda v: [*v[:-1], 0.5],
     "2^70": lambda v: [*v[:-1], 2**70], "true": lambda v: [*v[:-1], True], "nested": lambda v: [*v[:-1], [1, [2]]],

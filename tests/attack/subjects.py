@@ -18,31 +18,7 @@ from torch import Tensor
 
 import armagnn.kernels as kernels
 from armagnn import CSR, GraphOperator
-from armagnn.filters import (
-    ARMAFilter,
-    BoundFilter,
-    CayleyFilter,
-    ChebyshevFilter,
-    Filter,
-    GCNFilter,
-    PolynomialFilter,
-    SpectralFilter,
-)
-from armagnn.nn import ARMAConv
 from armagnn.operators import Coarsening, GraphBatches, batches_of, coarsen, knn_graph
-from armagnn.solvers import FixedPoint, Statistics, anderson, implicit, picard
-from armagnn.spectral import (
-    Density,
-    band_response,
-    components,
-    empirical_gain,
-    empirical_response,
-    extremal,
-    layer_response,
-    spectral_density,
-    spectrum,
-    stack_outputs,
-)
 
 
 @dataclass(frozen=True)
@@ -84,7 +60,14 @@ def operators() -> Iterator[Call]:
     op, csr, x, index = graph(), matrix(), features(), edges()
     raw = {"rowptr": csr.rowptr, "col": csr.col, "value": csr.value, "shape": (6, 4)}
     coo = {"row": index[0], "col": index[1], "value": torch.ones(index.shape[1]), "shape": (6, 6)}
-    options = {"kind": "arma", "dtype": torch.float32, "gamma": 1.0, "lambda_min": 0.0, "lambda_max": 2.0, "symmetrize": None}
+    options = {
+        "kind": "arma",
+        "dtype": torch.float32,
+        "gamma": 1.0,
+        "lambda_min": 0.0,
+        "lambda_max": 2.0,
+        "symmetrize": None,
+    }
 
     def used(matrix: CSR) -> Any:
         small = matrix.shape[0] < 10**4 > matrix.shape[1]  # a dense copy of many nodes is too large for good reasons
@@ -101,7 +84,9 @@ def operators() -> Iterator[Call]:
         more = {} if cls is CSR else options
         square = dense()
         yield Call(f"{name}.from_coo", lambda cls=cls, **a: used(cls.from_coo(**a)), coo)
-        yield Call(f"{name}.from_dense", lambda cls=cls, **a: used(cls.from_dense(**a)), {"matrix": square} | dtype | more)
+        yield Call(
+            f"{name}.from_dense", lambda cls=cls, **a: used(cls.from_dense(**a)), {"matrix": square} | dtype | more
+        )
         yield Call(
             f"{name}.from_scipy", lambda cls=cls, **a: used(cls.from_scipy(**a)),
             {"matrix": sp.csr_array(square.numpy())} | dtype | more,
@@ -111,7 +96,11 @@ def operators() -> Iterator[Call]:
             {"matrix": square.to_sparse_csr()} | dtype | more,
         )  # fmt: skip
         one = csr if cls is CSR else op
-        yield Call(f"{name}.check_operand", lambda one=one, **a: one.check_operand(**a), {"x": features()[: one.shape[1]], "name": "x"})
+        yield Call(
+            f"{name}.check_operand",
+            lambda one=one, **a: one.check_operand(**a),
+            {"x": features()[: one.shape[1]], "name": "x"},
+        )
         yield Call(f"{name}.with_value", lambda value, one=one: used(one.with_value(value)), {"value": one.value * 2})
         yield Call(f"{name}.to", lambda target, one=one: used(one.to(target)), {"target": torch.float64})
         yield Call(f"{name}.matmul", lambda x, one=one: one @ x, {"x": features()[: one.shape[1]]})
@@ -126,22 +115,34 @@ def operators() -> Iterator[Call]:
     from torch_geometric.data import Data
 
     data = Data(x=x, edge_index=index)
-    yield Call("operators.GraphOperator.from_data", lambda **a: used(GraphOperator.from_data(**a)), {"data": data} | options)
+    yield Call(
+        "operators.GraphOperator.from_data", lambda **a: used(GraphOperator.from_data(**a)), {"data": data} | options
+    )
     yield Call(
         "operators.GraphOperator.from_networkx", lambda **a: used(GraphOperator.from_networkx(**a)),
         {"graph": nx.path_graph(4), "weight": "weight"} | options,
     )  # fmt: skip
-    yield Call("operators.GraphOperator.block_diagonal", lambda operators: used(GraphOperator.block_diagonal(operators)), {"operators": [op, op]})
-    yield Call("operators.GraphOperator.require_symmetric", lambda purpose: op.require_symmetric(purpose), {"purpose": "x"})
+    yield Call(
+        "operators.GraphOperator.block_diagonal",
+        lambda operators: used(GraphOperator.block_diagonal(operators)),
+        {"operators": [op, op]},
+    )
+    yield Call(
+        "operators.GraphOperator.require_symmetric", lambda purpose: op.require_symmetric(purpose), {"purpose": "x"}
+    )
     yield Call(
         "operators.coarsen", lambda **a: coarsen(**a),
-        {"graph": index, "levels": 2, "num_nodes": 6, "edge_weight": torch.ones(index.shape[1]), "restarts": 2, "seed": 0},
+        {"graph": index, "levels": 2, "num_nodes": 6, "edge_weight": torch.ones(index.shape[1]), "restarts": 2,
+         "seed": 0},
     )  # fmt: skip
     tree = coarsen(index, 2, num_nodes=6)
     signals = torch.rand(2, 6, 3)
-    yield Call("operators.Coarsening", lambda **a: Coarsening(**a).sizes, {"order": tree.order, "adjacency": tree.adjacency})
+    yield Call(
+        "operators.Coarsening", lambda **a: Coarsening(**a).sizes, {"order": tree.order, "adjacency": tree.adjacency}
+    )
     yield Call("operators.Coarsening.arrange", lambda x: tree.arrange(x), {"x": signals})
     yield Call("operators.Coarsening.restore", lambda x: tree.restore(x), {"x": tree.arrange(signals)})
+    yield Call("operators.Coarsening.to", lambda device: tree.to(device), {"device": "cpu"})
     yield Call("operators.Coarsening.edges", lambda level: tree.edges(level), {"level": 1})
     yield Call("operators.Coarsening.places", lambda level: tree.places(level), {"level": 1})
     yield Call("operators.Coarsening.operator", lambda **a: used(tree.operator(**a)), {"level": 1} | options)
@@ -154,29 +155,62 @@ def operators() -> Iterator[Call]:
         "operators.GraphBatch", lambda **a: GraphBatch(**a).num_nodes,
         {name: getattr(taken, name) for name in ("op", "ptr", "nodes", "graph", "ids", "longest")},
     )  # fmt: skip
-    yield Call("operators.GraphBatches", lambda **a: GraphBatches(**a).take([0]).op @ torch.ones(6, 2), {"op": op, "ptr": many.ptr})
+    yield Call(
+        "operators.GraphBatches",
+        lambda **a: GraphBatches(**a).take([0]).op @ torch.ones(6, 2),
+        {"op": op, "ptr": many.ptr},
+    )
     yield Call("operators.GraphBatches.take", lambda ids: two.take(ids).op.to_dense(), {"ids": torch.tensor([2, 0])})
+    yield Call("operators.GraphBatches.to", lambda device: two.to(device), {"device": "cpu"})
     yield Call("operators.GraphBatches.measure", lambda ids: two.measure(ids), {"ids": torch.tensor([2, 0])})
-    yield Call("operators.GraphBatches.epoch", lambda plan: list(two.epoch(plan)), {"plan": (torch.tensor([2, 0]), torch.tensor([1]))})
-    yield Call("operators.GraphBatches.take_padded", lambda **a: two.take_padded(**a), {"ids": torch.tensor([2, 0]), "rows": 20, "nonzeros": 100})
-    yield Call("operators.batches_of", lambda **a: batches_of(**a), {"ids": torch.arange(9), "size": 4, "seed": 0, "epoch": 0})
+    yield Call(
+        "operators.GraphBatches.epoch",
+        lambda plan: list(two.epoch(plan)),
+        {"plan": (torch.tensor([2, 0]), torch.tensor([1]))},
+    )
+    yield Call(
+        "operators.GraphBatches.take_padded",
+        lambda **a: two.take_padded(**a),
+        {"ids": torch.tensor([2, 0]), "rows": 20, "nonzeros": 100},
+    )
+    yield Call(
+        "operators.batches_of", lambda **a: batches_of(**a), {"ids": torch.arange(9), "size": 4, "seed": 0, "epoch": 0}
+    )
     points = np.random.default_rng(0).random((9, 2))
-    yield Call("operators.knn_graph", lambda **a: knn_graph(**a), {"points": points, "k": 2, "weights": "gaussian", "sigma": 1.0})
+    yield Call(
+        "operators.knn_graph",
+        lambda **a: knn_graph(**a),
+        {"points": points, "k": 2, "weights": "gaussian", "sigma": 1.0},
+    )
 
 
 def kernels_room() -> Iterator[Call]:
     op, x = graph(), features()
     yield Call("kernels.backend", lambda device: kernels.backend(device).__name__, {"device": "cpu"})
     yield Call("kernels.product", lambda **a: kernels.product(**a), {"a": torch.rand(4, 6), "b": x})
-    yield Call("kernels.stack_matmul", lambda h, w: kernels.stack_matmul(h, w), {"h": torch.rand(6, 2, 3), "w": torch.rand(2, 3, 4)})
+    yield Call(
+        "kernels.stack_matmul",
+        lambda h, w: kernels.stack_matmul(h, w),
+        {"h": torch.rand(6, 2, 3), "w": torch.rand(2, 3, 4)},
+    )
     yield Call("kernels.stack_mean", lambda h: kernels.stack_mean(h), {"h": torch.rand(6, 2, 3)})
-    yield Call("kernels.dropout", lambda **a: kernels.dropout(**a), {"x": x, "seed": torch.tensor([3]), "p": 0.5, "step": 1})
+    yield Call(
+        "kernels.dropout", lambda **a: kernels.dropout(**a), {"x": x, "seed": torch.tensor([3]), "p": 0.5, "step": 1}
+    )
     yield Call(
         "kernels.dropout_trials", lambda x, seed, p, step: kernels.dropout_trials(x, seed, p, step),
         {"x": torch.rand(6, 2, 3), "seed": torch.tensor([3, 4]), "p": torch.tensor([0.5, 0.2]).double(), "step": 1},
     )  # fmt: skip
-    yield Call("kernels.sort_coo", lambda row, col, m, n: kernels.sort_coo(row, col, m, n), {"row": edges()[0], "col": edges()[1], "m": 6, "n": 6})
-    yield Call("kernels.transpose", lambda rowptr, col, n: kernels.transpose(rowptr, col, n), {"rowptr": op.rowptr, "col": op.col, "n": 6})
+    yield Call(
+        "kernels.sort_coo",
+        lambda row, col, m, n: kernels.sort_coo(row, col, m, n),
+        {"row": edges()[0], "col": edges()[1], "m": 6, "n": 6},
+    )
+    yield Call(
+        "kernels.transpose",
+        lambda rowptr, col, n: kernels.transpose(rowptr, col, n),
+        {"rowptr": op.rowptr, "col": op.col, "n": 6},
+    )
     whole = {
         "rowptr": op.rowptr, "col": op.col, "value": op.value, "t_rowptr": op.rowptr, "t_col": op.col,
         "t_value": op.value, "perm": None, "inverse": None, "x": x,
@@ -185,126 +219,31 @@ def kernels_room() -> Iterator[Call]:
     rest = {"skip": None, "bias": None, "seed": None, "p": 0.0, "step": 0, "act": "relu", "slope": 0.0}
     yield Call("kernels.gcs", lambda **a: kernels.gcs(*a.values()), whole | rest)
     pattern = {name: whole[name] for name in ("rowptr", "col", "t_rowptr", "t_col")}
-    yield Call("kernels.sddmm", lambda **a: kernels.sddmm(*a.values()), pattern | {"perm": None, "inverse": None, "a": x, "b": x})
+    yield Call(
+        "kernels.sddmm",
+        lambda **a: kernels.sddmm(*a.values()),
+        pattern | {"perm": None, "inverse": None, "a": x, "b": x},
+    )
     yield Call("kernels.neighbour_max", lambda **a: kernels.neighbour_max(**a), pattern | {"x": x})
     there = (op.rowptr, op.col)
     yield Call(
         "kernels.neighbour_attention", lambda **a: kernels.neighbour_attention(**a),
-        {"there": there, "back": there, "z": torch.rand(6, 2, 3), "s": torch.rand(6, 2), "d": torch.rand(6, 2), "slope": 0.2},
+        {"there": there, "back": there, "z": torch.rand(6, 2, 3), "s": torch.rand(6, 2), "d": torch.rand(6, 2),
+         "slope": 0.2},
     )  # fmt: skip
     yield Call(
         "kernels.added_attention", lambda **a: kernels.added_attention(**a),
-        {"there": there, "back": there, "x": torch.rand(6, 1, 3), "weight": torch.rand(1, 2, 3, 4), "s": torch.rand(6, 1, 2),
+        {"there": there, "back": there, "x": torch.rand(6, 1, 3), "weight": torch.rand(1, 2, 3, 4), "s": torch.rand(6,
+         1, 2),
          "d": torch.rand(6, 1, 2), "slope": 0.2},
     )  # fmt: skip
     blocks = kernels.DenseBlocks(torch.rand(5), torch.tensor([1, 0]), torch.tensor([0, 2, 3]), longest=2)
-    yield Call("kernels.block_product", lambda **a: kernels.block_product(**a), {"blocks": blocks, "x": torch.rand(3, 2), "transposed": False})
+    yield Call(
+        "kernels.block_product",
+        lambda **a: kernels.block_product(**a),
+        {"blocks": blocks, "x": torch.rand(3, 2), "transposed": False},
+    )
     yield Call(
         "kernels.DenseBlocks", lambda **a: kernels.block_product(kernels.DenseBlocks(**a), torch.rand(3, 2)),
         {"store": blocks.store, "first": blocks.first, "ptr": blocks.ptr, "longest": 2},
     )  # fmt: skip
-
-
-def solvers() -> Iterator[Call]:
-    half = lambda x, rows: 0.5 * x + 1  # noqa: E731
-    start = torch.zeros(2, 3)
-    solver = FixedPoint()
-    yield Call(
-        "solvers.FixedPoint", lambda **a: ARMAConv(3, 2, 2, fixed_point=FixedPoint(**a))(features(), graph()),
-        {"tol": 1e-5, "max_iter": 100, "contraction": 0.9, "backward": "implicit", "solver": "anderson", "on_failure": "raise"},
-    )  # fmt: skip
-    yield Call("solvers.FixedPoint.solve", lambda **a: solver.solve(**a), {"step": half, "frozen": half, "initial": start})
-    for function in (anderson, picard):
-        more = {"memory": 4} if function is anderson else {}
-        yield Call(
-            f"solvers.{function.__name__}", lambda step, function=function, **a: function(step, **a),
-            {"step": half, "initial": start, "tol": 1e-5, "max_iter": 100} | more,
-        )  # fmt: skip
-    yield Call(
-        "solvers.implicit", lambda **a: implicit(**a),
-        {"step": half, "frozen": half, "solution": start + 2, "solve": lambda g, initial: picard(g, initial, 1e-5, 100)},
-    )  # fmt: skip
-    yield Call("solvers.Statistics", lambda **a: Statistics(**a).steps, {"residuals": [[1.0, 0.1]], "tolerances": [0.1], "converged": [True]})
-
-
-def filters() -> Iterator[Call]:
-    op, x = graph(), features()
-    made: dict[str, tuple[Any, dict[str, Any], str]] = {
-        "ARMAFilter": (ARMAFilter, {"a": [0.5, 0.2], "b": [0.3, 0.1]}, "arma"),
-        "CayleyFilter": (CayleyFilter, {"w": [0.5, 0.2], "zoom": 1.0}, "laplacian"),
-        "ChebyshevFilter": (ChebyshevFilter, {"c": [0.5, 0.2, 0.1]}, "arma"),
-        "GCNFilter": (GCNFilter, {"gamma": 1.0, "T": 2}, "gcn"),
-        "PolynomialFilter": (PolynomialFilter, {"w": [0.5, 0.2, 0.1], "variable": "mu"}, "arma"),
-        "SpectralFilter": (SpectralFilter, {"h": lambda mu: mu**2}, "arma"),
-    }
-    for name, (cls, args, kind) in made.items():
-        good, own = cls(**args), graph(kind)
-        methods = sorted(good.methods)
-        try:
-            good.filter(own, x, methods[0])
-        except Exception:
-            own = op
-        method = {"method": "exact" if "exact" in methods else methods[0]}
-
-        def use(cls: Any = cls, own: Any = own, **a: Any) -> Any:
-            made = cls(**a)
-            return made.response(torch.linspace(-1, 1, 5)), made.filter(own, x), repr(made)
-
-        yield Call(f"filters.{name}", use, args)
-        yield Call(f"filters.{name}.response", lambda mu, good=good: good.response(mu), {"mu": torch.linspace(-1, 1, 5)})
-        yield Call(f"filters.{name}.filter", lambda good=good, **a: good.filter(**a), {"op": own, "x": x} | method)
-        if name == "ARMAFilter":
-            for way, options in {"recursion": {"max_iter": 50, "tol": 1e-3}, "exact": {"tol": 1e-6}}.items():
-                yield Call(
-                    f"filters.{name}.filter", lambda good=good, **a: good.filter(**a), {"op": own, "x": x, "method": way} | options
-                )
-        yield Call(f"filters.{name}.bind", lambda good=good, x=x, **a: good.bind(**a) @ x, {"op": own} | method)
-        yield Call(f"filters.{name}.check_operator", lambda op, good=good: good.check_operator(op), {"op": own})
-        yield Call(f"filters.{name}.plot", lambda good=good, **a: _closed(good.plot(**a)), {"ax": None, "mu": torch.linspace(-1, 1, 5), "color": "red"})
-    yield Call("filters.GCNFilter.on_regular", lambda **a: GCNFilter().on_regular(**a), {"mu": torch.linspace(-1, 1, 5), "degree": 3.0})
-    yield Call("filters.GCNFilter.operator", lambda **a: GCNFilter().operator(**a), {"graph": edges(), "num_nodes": 6, "edge_weight": torch.ones(14)})
-    yield Call("filters.ARMAFilter.design", lambda **a: ARMAFilter.design(**a), {"target": "low-pass", "order": 3, "stable": True})
-    yield Call("filters.ChebyshevFilter.design", lambda **a: ChebyshevFilter.design(**a), {"target": "low-pass", "order": 3, "jackson": True})
-    yield Call("filters.ARMAFilter.from_rational", lambda **a: ARMAFilter.from_rational(**a), {"p": [1.0], "q": [0.5], "variable": "mu"})
-    yield Call("filters.ARMAFilter.to_rational", lambda variable: ARMAFilter([0.5], [0.3]).to_rational(variable), {"variable": "lambda"})
-    arma = ARMAFilter([0.5], [0.3])
-    yield Call("filters.BoundFilter", lambda **a: BoundFilter(**a) @ x, {"filter": arma, "op": op, "method": "exact", "tol": 1e-6})
-    yield Call("filters.BoundFilter.matmul", lambda x: arma.bind(op) @ x, {"x": x})
-    for method in ("bind", "filter", "check_operator", "plot", "response"):
-        args = {"bind": {"op": op}, "filter": {"op": op, "x": x}, "check_operator": {"op": op}, "plot": {"ax": None}, "response": {"mu": x}}
-        yield Call(f"filters.Filter.{method}", lambda method=method, **a: getattr(_Square(), method)(**a), args[method])
-
-
-class _Square(Filter):
-    """A filter of a user, with nothing but what must be there."""
-
-    def _response(self, mu: Any) -> Any:
-        return mu**2
-
-    def _apply(self, op: Any, x: Any, method: str, **options: Any) -> Any:
-        return op @ (op @ x)
-
-
-def _closed(axes: Any) -> None:
-    import matplotlib.pyplot as plt
-
-    plt.close("all")
-
-
-def spectral() -> Iterator[Call]:
-    op, x = graph(), features()
-    mu, U = torch.linalg.eigh(op.to_dense())
-    conv = ARMAConv(3, 2, 2, 2)
-    yield Call("spectral.spectrum", lambda **a: spectrum(**a), {"op": op, "cache": False, "max_nodes": 100})
-    yield Call("spectral.extremal", lambda **a: extremal(**a), {"op": op, "k": 2, "which": "both", "tol": 1e-8})
-    yield Call("spectral.spectral_density", lambda **a: spectral_density(**a).moments, {"op": op, "moments": 10, "probes": 3, "seed": 0})
-    density = spectral_density(op, 10, 3)
-    yield Call("spectral.Density", lambda mu, **a: Density(**a).count(mu), {"moments": density.moments, "low": -1.0, "high": 1.0, "mu": mu})
-    yield Call("spectral.Density.count", lambda mu: density.count(mu), {"mu": mu})
-    yield Call("spectral.Density.plot", lambda **a: _closed(density.plot(**a)), {"ax": None, "color": "red"})
-    yield Call("spectral.components", lambda **a: components(**a), {"U": U, "x": x})
-    for function in (empirical_gain, empirical_response):
-        yield Call(f"spectral.{function.__name__}", lambda function=function, **a: function(**a), {"U": U, "x": x, "y": op @ x, "silent": 1e-6})
-    yield Call("spectral.band_response", lambda **a: band_response(**a), {"mu": mu, "U": U, "x": x, "y": op @ x, "bands": 3})
-    yield Call("spectral.layer_response", lambda **a: layer_response(**a), {"conv": conv, "x": x, "op": op, "U": U})
-    yield Call("spectral.stack_outputs", lambda **a: stack_outputs(**a), {"conv": conv, "x": x, "op": op})

@@ -1,0 +1,160 @@
+"""Layers and ranks with valid arguments."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from armagnn import GraphOperator
+from armagnn.nn import (
+    ARMAConv,
+    AvgPool,
+    CayleyConv,
+    ChebConv,
+    GCNConv,
+    GraclusPool,
+    NonExpansive,
+    ReservoirARMA,
+    SumPool,
+    make_conv,
+)
+from armagnn.operators import GraphBatches
+from armagnn.solvers import FixedPoint
+from attack.subjects import Call, edges, features, graph
+
+
+def _made(op: GraphOperator, **arguments: Any) -> Any:
+    return make_conv(**arguments)(torch.ones(6, 3), op)
+
+
+def layers() -> Iterator[Call]:
+    op, x, index = graph(), features(), edges()
+    weight = torch.ones(index.shape[1])
+    common = {"act": "relu", "dropout": 0.1, "bias": True}
+    sizes = {"in_channels": 3, "out_channels": 2}
+    made: dict[Any, dict[str, Any]] = {
+        ARMAConv: {"num_stacks": 2, "num_layers": 2, "shared_weights": True, "init": "linear", "cached": False,
+        "fixed_point": None},
+        ChebConv: {"order": 2, "lambda_max": 2.0}, GCNConv: {"gamma": 1.0},
+        CayleyConv: {"order": 1, "jacobi": 2, "zoom": 1.0, "train_zoom": True},
+    }  # fmt: skip
+    for cls, own in made.items():
+        name, conv = f"nn.{cls.__name__}", cls(3, 2)
+        call = {"x": x, "edge_index": index, "edge_weight": weight}
+
+        def use(cls: Any = cls, **a: Any) -> Any:
+            conv = cls(**a)
+            out = conv(torch.ones(6, 3), index)
+            out.sum().backward()
+            return out, repr(conv)
+
+        yield Call(name, use, sizes | own | common)
+        yield Call(f"{name}.forward", lambda conv=conv, **a: conv(**a), call)
+        yield Call(f"{name}.forward", lambda conv=conv, **a: conv(**a), {"x": x, "edge_index": graph(cls.kind)})
+        yield Call(
+            f"{name}.operator", lambda conv=conv, **a: conv.operator(**a),
+            {"graph": index, "num_nodes": 6, "edge_weight": weight, "dtype": torch.float32},
+        )  # fmt: skip
+    arma = ARMAConv(3, 3, 2, 2)
+    wide = ARMAConv(3, 2, 2, 2, act="tanh", fixed_point=FixedPoint())
+    call = {"x": x, "edge_index": index, "edge_weight": weight}
+    yield Call("nn.ARMAConv.stacks", lambda **a: wide.stacks(**a), call | {"initial": torch.rand(2, 6, 2)})
+    yield Call("nn.ARMAConv.step", lambda **a: wide.step(**a), call | {"state": torch.rand(2, 6, 2)})
+    yield Call(
+        "nn.ARMAConv.sequence",
+        lambda **a: arma.sequence(**a),
+        {"xs": [x, x], "graphs": [index, index], "edge_weight": [weight, weight]},
+    )
+    yield Call(
+        "nn.ARMAConv.from_pyg", lambda conv: ARMAConv.from_pyg(conv)(x, index), {"conv": ARMAConv(3, 2, 2, 2).to_pyg()}
+    )
+    yield Call("nn.CayleyConv.spectral_degree", lambda op: CayleyConv(3, 2).spectral_degree(op), {"op": op})
+    batches = GraphBatches(GraphOperator.block_diagonal([op, op, op]), torch.tensor([0, 6, 12, 18]))
+    batch = batches.take(torch.tensor([0, 2]))
+    for pool in (AvgPool, SumPool):
+        name = f"nn.{pool.__name__}"
+        yield Call(f"{name}.forward", lambda pool=pool, **a: pool()(**a), {"x": torch.rand(12, 3), "batch": batch})
+        yield Call(f"{name}.forward", lambda pool=pool, **a: pool()(**a), {"x": torch.rand(12, 3), "batch": batch.ptr})
+    yield Call("nn.SumPool", lambda x: SumPool()(x, batch), {"x": torch.rand(12, 3)})
+    yield Call("nn.AvgPool", lambda slots: AvgPool(slots)(torch.rand(12, 3), batch), {"slots": 8})
+    real = torch.tensor([True] * 5 + [False])
+    yield Call("nn.GraclusPool", lambda **a: GraclusPool(**a)(x, real), {"stride": 2, "mode": "max"})
+    yield Call("nn.GraclusPool.forward", lambda **a: GraclusPool(2)(**a), {"x": x, "real": real})
+    yield Call("nn.NonExpansive", lambda function: NonExpansive(function)(x), {"function": torch.tanh})
+    yield Call("nn.NonExpansive.forward", lambda x: NonExpansive(torch.tanh)(x), {"x": x})
+    numbers, classes = x.numpy(), np.array([0, 1, 0, 1, 0, 1])
+    yield Call(
+        "nn.ReservoirARMA", lambda **a: ReservoirARMA(**a).fit(numbers, classes).transform(numbers),
+        {"units": 4, "num_stacks": 2, "contraction": 0.9, "spread": 1.0, "input_scale": 0.3, "act": "tanh",
+         "graph": index,
+         "tol": 1e-5, "max_iter": 500, "random_state": 0},
+    )  # fmt: skip
+    fitted = ReservoirARMA(4, 2, graph=index, random_state=0).fit(numbers)
+    fresh = functools.partial(ReservoirARMA, 4, 2, graph=index, random_state=0)
+    for method in ("fit", "fit_transform"):
+        yield Call(
+            f"nn.ReservoirARMA.{method}",
+            lambda method=method, **a: getattr(fresh(), method)(**a),
+            {"X": numbers, "y": classes},
+        )
+    yield Call("nn.ReservoirARMA.transform", lambda X: fitted.transform(X), {"X": numbers})
+    for name, kind in (
+        ("arma", "arma"),
+        ("gat", "adjacency"),
+        ("sage", "adjacency"),
+        ("gin", "adjacency"),
+        ("mlp", "arma"),
+    ):
+        yield Call(
+            "nn.make_conv", functools.partial(_made, graph(kind)),
+            {"name": name, "in_channels": 3, "out_channels": 2} | common,
+        )  # fmt: skip
+
+
+WORLD = "the group of all ranks"
+
+
+@functools.cache
+def _world(process: int) -> Any:
+    """The group of one rank. A child has no threads of its parent's group, so each process makes its own."""
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    return dist.group.WORLD
+
+
+def ranks() -> Iterator[Call]:
+    from armagnn.distributed import ParallelStacks, parallelize_stacks
+
+    conv = ARMAConv(3, 2, 2, 2)
+
+    def shared(make: Any, conv: Any, mesh: Any) -> Any:
+        return make(conv, _world(os.getpid()) if mesh is WORLD else mesh)
+
+    def parallel() -> Any:
+        return shared(parallelize_stacks, conv, WORLD)
+
+    for name, make in (("ParallelStacks", ParallelStacks), ("parallelize_stacks", parallelize_stacks)):
+        yield Call(
+            f"distributed.{name}", lambda make=make, **a: shared(make, **a)(features(), graph()),
+            {"conv": conv, "mesh": WORLD},
+        )  # fmt: skip
+    call = {"x": features(), "edge_index": edges(), "edge_weight": torch.ones(14)}
+    yield Call("distributed.ParallelStacks.forward", lambda **a: parallel()(**a), call)
+    yield Call(
+        "distributed.ParallelStacks.forward", lambda **a: parallel()(**a), {"x": features(), "edge_index": graph()}
+    )
+    yield Call(
+        "distributed.ParallelStacks.operator", lambda **a: parallel().operator(**a),
+        {"graph": edges(), "num_nodes": 6, "edge_weight": torch.ones(14)},
+    )  # fmt: skip
+    yield Call(
+        "distributed.ParallelStacks.load_state_dict",
+        lambda state: parallel().load_state_dict(state),
+        {"state": conv.state_dict()},
+    )

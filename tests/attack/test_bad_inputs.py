@@ -1,0 +1,117 @@
+"""The harness itself: it leaves out no public name, and it sees what it is there to see."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import inspect
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from armagnn.errors import ParameterError
+from attack.bad_inputs import Input, all_calls, attempt, draw, parse, run_batch, workplace
+from attack.rooms import ROOMS
+from attack.subjects import Call
+
+# what sessions and launchers use, or a class that only its subclasses' calls can reach
+ELSEWHERE = {"training.Watcher", "training.RunConfig", "kernels.Settings", "filters.Filter"}
+INSIDE = {  # they take the kernels' own records, built by the layers
+    "kernels.arma_layer", "kernels.arma_signals", "kernels.usable", "kernels.usable_by_signals", "kernels.cut_rows",
+    "kernels.keep_rows_whole",
+}  # fmt: skip
+
+
+def _parameters(function: Any) -> list[str]:
+    try:
+        return [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
+    except (TypeError, ValueError):
+        return []
+
+
+def _methods(cls: type) -> list[str]:
+    """The public methods with arguments that a class of ours adds to what it inherits from others."""
+    found = []
+    for owner in cls.__mro__:
+        if owner.__module__.startswith("armagnn"):
+            for name, member in vars(owner).items():
+                function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+                ours = inspect.isfunction(function) and "/armagnn/" in function.__code__.co_filename
+                if ours and not name.startswith("_") and _parameters(function):
+                    found.append(name)
+    return found
+
+
+def _public(room: str) -> set[str]:
+    module = importlib.import_module(f"armagnn.{room}")
+    names = set()
+    for name in module.__all__:
+        member = getattr(module, name)
+        if inspect.isclass(member):
+            names.add(f"{room}.{name}")
+            names |= {f"{room}.{name}.{method}" for method in _methods(member)}
+        elif callable(member) and _parameters(member):
+            names.add(f"{room}.{name}")
+    return names
+
+
+@pytest.mark.parametrize("room", list(ROOMS))
+def test_every_public_name_is_attacked(room: str) -> None:
+    with workplace():
+        covered = {call.name for call in ROOMS[room]()}
+    left_out = INSIDE | ELSEWHERE
+    missing = {name for name in _public(room) - covered if not {name, name.rpartition(".")[0]} & left_out}
+    assert not missing
+
+
+def _plant(run: Callable[..., Any]) -> list[Call]:
+    return [Call("planted.call", run, {"x": 1.0})]
+
+
+def _crash(x: float) -> None:
+    ctypes.string_at(0)
+
+
+def _spin(x: float) -> None:
+    end = time.process_time() + 60
+    while time.process_time() < end:
+        pass
+
+
+def _refuse(x: float) -> None:
+    raise ParameterError("no")
+
+
+@pytest.mark.parametrize(
+    ("run", "outcome"),
+    [
+        (lambda x: x, "valid"), (_refuse, "typed"), (lambda x: x.nothing, "raw"), (_crash, "crash"),
+        (lambda x: torch.tensor(float("nan")), "nan"), (_spin, "hang"),
+        (lambda x: [torch.ones(2**33).sum()], "raw"),  # more memory than a child may take
+    ],
+)  # fmt: skip
+def test_what_is_planted_is_found(run: Callable[..., Any], outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attack.bad_inputs.LIMIT", 0.5)
+    items = [Input(0, (("x", "@half"),)), Input(0, (("x", "@one"),))]
+    assert [finding.outcome for finding in run_batch(_plant(run), items)] == [outcome, outcome]
+
+
+def test_a_nan_that_was_given_may_come_back() -> None:
+    finding = attempt(_plant(lambda x: x), Input(0, (("x", "@nan"),)))
+    assert finding.outcome == "valid"
+
+
+def test_an_input_is_written_down_and_read_again() -> None:
+    calls = [*_plant(abs), *_plant(abs), Call("planted.other", abs, {"x": 1.0, "y": "z"})]
+    items = draw(calls, 300, seed=0)
+    assert len(set(items)) == 300
+    assert [parse(item.text(calls), calls) for item in items] == items
+    assert draw(calls, 300, seed=0) == items != draw(calls, 300, seed=1)
+
+
+def test_valid_arguments_are_valid() -> None:
+    with workplace():
+        assert all_calls(["solvers", "filters"])

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from armagnn.cli import app
 from armagnn.cli.trials_progress import TrialsProgress
 from armagnn.paper.node_classification import paper_config
+from armagnn.paper.sealed import write_sealed
 from armagnn.training.record import Record, config_hash
 from armagnn.training.store import Store
 from toy_trials import ToyJob, record
@@ -249,7 +250,7 @@ def test_restore(run: CliRunner, tmp_path: Path) -> None:
     head = "dataset,method,protocol,run,fold,metric,value,seed,epochs,seconds,device,config_hash"
     known = config_hash(asdict(paper_config("cora", "gcn")))
     rows = [f"cora,gcn,paper,{n},0,accuracy,8{n}.5,{n},9,1.250,cpu,{known}" for n in range(2)]
-    table.write_text("\n".join([head, *rows, rows[0].replace(known, "0" * 12)]) + "\n")
+    write_sealed(table, ("\n".join([head, *rows, rows[0].replace(known, "0" * 12)]) + "\n").encode())
     for new in (2, 0):
         result = run.invoke(app, ["results", "restore", str(tmp_path), "--into", str(into)])
         assert result.exit_code == 0, result.output

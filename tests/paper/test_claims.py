@@ -13,6 +13,7 @@ from armagnn.cli import app
 from armagnn.errors import DataError, UnknownNameError
 from armagnn.paper import claims, claims_depth, claims_robustness, claims_stacks, claims_transfer
 from armagnn.paper.claims_rows import Job, Row, line_of, measure, read_rows, to_csv
+from armagnn.paper.sealed import write_sealed
 from armagnn.spectral.plot import picture
 
 COMMITTED = Path(__file__).parents[2] / "results" / "claims"
@@ -46,9 +47,10 @@ def test_what_a_file_holds_is_not_measured_again(tmp_path: Path) -> None:
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "claim.csv"
-    for content in ("a,b\n1,2\n", to_csv([]) + "arma,v,1,zero,m,1\n"):
-        path.write_text(content)
-        with pytest.raises(DataError, match="not the rows of a claim"):
+    wrong = {"a,b\n1,2\n": "its first line must be", to_csv([]) + "arma,v,1,zero,m,1\n": "not the rows of a claim"}
+    for content, message in wrong.items():
+        write_sealed(path, content.encode())
+        with pytest.raises(DataError, match=message):
             read_rows(path)
 
 

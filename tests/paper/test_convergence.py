@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from armagnn.cli import app
 from armagnn.errors import DataError, ParameterError, UnknownNameError
 from armagnn.paper import convergence, convergence_cost
+from armagnn.paper.sealed import write_sealed
 from armagnn.solvers import FixedPoint
 
 RESULTS = Path(__file__).parents[2] / "results" / "convergence.csv"
@@ -95,8 +96,8 @@ def test_bad_input(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="chain-50"):
         convergence.problem("chain-5")
     other = tmp_path / "other.csv"
-    other.write_text("a,b\n1,2\n")
-    with pytest.raises(DataError, match="columns"):
+    write_sealed(other, b"a,b\n1,2\n")
+    with pytest.raises(DataError, match="another table"):
         list(convergence.run(other))
     with pytest.raises(ParameterError, match="cases"):
         convergence_cost.options("T=3")

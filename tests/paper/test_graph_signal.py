@@ -25,6 +25,7 @@ from armagnn.paper.published_signals import (
     SIGNAL_METHODS,
     SIGNAL_SETS,
 )
+from armagnn.paper.sealed import write_sealed
 from armagnn.training.record import Record, trial_key
 from armagnn.training.store import Store
 from tiny_signals import tiny
@@ -232,7 +233,7 @@ def test_the_page_shows_all_published_cells_beside_ours(tmp_path: Path) -> None:
                 for run in range(2):
                     metrics = {"accuracy": means[way] + run, "accuracy_last": means[way] - 10}
                     lines += [f"{data},{name},{way},{run},0,{metric},{value},cpu" for metric, value in metrics.items()]
-    (tmp_path / "graph-signal.csv").write_text("\n".join(lines) + "\n")
+    write_sealed(tmp_path / "graph-signal.csv", ("\n".join(lines) + "\n").encode())
     (section,) = signal_section(tmp_path)
     for published in SIGNAL_ACCURACY.values():
         for mean, deviation in published.values():

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from armagnn.cli import app
 from armagnn.data import load
-from armagnn.errors import ParameterError, UnknownNameError
+from armagnn.errors import DataError, ParameterError, UnknownNameError
 from armagnn.nn.stack import Stack
 from armagnn.paper import node_classification as node
 from armagnn.paper import search
@@ -89,9 +89,10 @@ def test_choices_of_ones_own(tmp_path: Path) -> None:
     with pytest.raises(NotTunedError, match=r"--method sage --out chosen\.json"):
         node.config_of("cora", "sage", "tuned", path)
     path.write_text("[1]")
-    for wrong in (path, tmp_path / "mistyped.json"):
-        with pytest.raises(ParameterError, match="not the choices of a search"):
-            node.config_of("cora", "gat", "tuned", wrong)
+    with pytest.raises(ParameterError, match="not the choices of a search"):
+        node.config_of("cora", "gat", "tuned", path)
+    with pytest.raises(DataError, match=r"mistyped.json: cannot be read"):
+        node.config_of("cora", "gat", "tuned", tmp_path / "mistyped.json")
 
 
 def test_commands_refuse_what_cannot_be_done(tmp_path: Path) -> None:

@@ -13,16 +13,22 @@ from armagnn.paper.page import finals_held, results_page, with_overview
 from armagnn.paper.page_graphs import _other_runs, _short
 from armagnn.paper.page_reservoir import reservoir_section
 from armagnn.paper.published_graphs import REGRESSION
+from armagnn.paper.sealed import write_sealed
 from armagnn.paper.summaries import Summary, against, corrected, fold_leads, read_cells, welch
+
+
+def write(path: Path, text: str) -> None:
+    write_sealed(path, text.encode())
+
 
 HEAD = "dataset,method,protocol,run,fold,metric,value,seed,epochs,seconds,device,config_hash\n"
 
 
 def table(tmp_path: Path, *rows: str) -> Path:
-    (tmp_path / "node-classification.csv").write_text(HEAD + "".join(f"{row},0,9,1.0,some GPU,abc\n" for row in rows))
-    (tmp_path / "search").mkdir()
-    (tmp_path / "search" / "node-classification.csv").write_text(
-        "dataset,method,stage,seeds\ncora,gcn,finals,1 2 3\nppi,arma,search,1\n"
+    write(tmp_path / "node-classification.csv", HEAD + "".join(f"{row},0,9,1.0,some GPU,abc\n" for row in rows))
+    write(
+        tmp_path / "search" / "node-classification.csv",
+        "dataset,method,stage,seeds\ncora,gcn,finals,1 2 3\nppi,arma,search,1\n",
     )
     return tmp_path
 
@@ -64,26 +70,27 @@ def test_the_committed_pages_are_those_of_the_committed_rows() -> None:
 def test_finals_are_held_when_all_finalists_have_all_seeds(tmp_path: Path) -> None:
     path, seeds = tmp_path / "scores.csv", " ".join(str(seed) for seed in range(20))
     rows = [f"cora,gcn,finals,{seeds}\n"] * 8
-    path.write_text("dataset,method,stage,seeds\n" + "".join(rows))
+    write(path, "dataset,method,stage,seeds\n" + "".join(rows))
     assert finals_held(path).endswith("chosen: none.")
-    path.write_text("dataset,method,stage,seeds\n" + "".join(rows[:7]) + "cora,gcn,finals,1 2\n")
+    write(path, "dataset,method,stage,seeds\n" + "".join(rows[:7]) + "cora,gcn,finals,1 2\n")
     assert finals_held(path).endswith("chosen: GCN on Cora.")
 
 
 def test_the_reservoir_stands_beside_the_trained_layer(tmp_path: Path) -> None:
     folder = table(tmp_path, "cora,arma,tuned,0,0,accuracy,80", "cora,arma,tuned,1,0,accuracy,82")
     assert reservoir_section(folder) == []
-    (folder / "reservoir.csv").write_text(
+    write(
+        folder / "reservoir.csv",
         "dataset,method,protocol,run,fold,metric,value,seconds,device\ncora,reservoir,tuned,0,0,accuracy,79,2.0,CPU\n"
         "cora,reservoir,tuned,1,0,accuracy,79,4.0,CPU\nmutag,reservoir,tuned,0,3,accuracy,90,0.25,CPU\n"
-        "mutag,reservoir,tuned,0,3,val_accuracy,10,9,CPU\ncora,arma,tuned,0,0,accuracy,80,7.0,CPU\n"
+        "mutag,reservoir,tuned,0,3,val_accuracy,10,9,CPU\ncora,arma,tuned,0,0,accuracy,80,7.0,CPU\n",
     )
     (section,) = reservoir_section(folder)
     assert "| Cora | 79.0 ± 0.0 (2) | 3.0 | 81.0 ± 1.4 (2) | 7.0 |" in section
     assert "| MUTAG | 90.0 (1) | 0.2 |  |  |" in section
     trained = "mutag,arma,paper,{},0,accuracy,{},0,9,{},{},abc\n"
     rows = [trained.format(*row) for row in ((0, 80, 5.0, "cpu"), (1, 90, 0.5, "some GPU"))]
-    (folder / "graph-classification.csv").write_text(HEAD + "".join(rows))
+    write(folder / "graph-classification.csv", HEAD + "".join(rows))
     (section,) = reservoir_section(folder)
     assert "| MUTAG | 90.0 (1) | 0.2 | 85.0 ± 7.1 (2) | 5.0 |" in section
     assert section in results_page(folder)
@@ -135,7 +142,7 @@ def test_only_folds_that_both_have_are_compared() -> None:
 
 
 def test_a_file_that_is_no_table(tmp_path: Path) -> None:
-    (tmp_path / "node-classification.csv").write_text("a,b\n1,2\n")
+    write(tmp_path / "node-classification.csv", "a,b\n1,2\n")
     with pytest.raises(DataError, match="results export"):
         results_page(tmp_path)
 
@@ -147,9 +154,9 @@ def test_graph_tables(tmp_path: Path) -> None:
         for metric, shift in (("accuracy", 0), ("accuracy_loss", 1), ("accuracy_last", 2), ("accuracy_first", 3)):
             rows.append(f"mutag,arma,paper,0,{fold},{metric},{value + shift}")
     rows += [f"mutag,gcn,paper,0,{fold},accuracy,{value}" for fold, value in ((0, 77), (1, 86))]
-    (folder / "graph-classification.csv").write_text(HEAD + "".join(f"{row},0,9,1.0,cpu,abc\n" for row in rows))
+    write(folder / "graph-classification.csv", HEAD + "".join(f"{row},0,9,1.0,cpu,abc\n" for row in rows))
     row = "qm9/mu,gcn,paper,0,0,mse,0.4444,0,9,1.0,cpu,abc\n"
-    (folder / "graph-regression.csv").write_text(HEAD + row)
+    write(folder / "graph-regression.csv", HEAD + row)
     page = results_page(folder)
     assert "| ARMA | 91.5 ± 4.2 | 85.0 ± 7.1 (2) |" in page
     assert f"81.5 ± 6.4 (2) | +3.5 (p = {corrected([3, 4]):.3f})" in page
@@ -192,7 +199,7 @@ def test_other_numbers_of_seeds_and_missing_folds_are_told() -> None:
 def test_the_page_has_the_sections_whose_tables_are_there(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no table of results"):
         results_page(tmp_path)
-    (tmp_path / "graph-regression.csv").write_text(f"{HEAD}qm9/mu,arma,paper,0,0,mse,0.4,0,9,1.0,cpu,abc\n")
+    write(tmp_path / "graph-regression.csv", f"{HEAD}qm9/mu,arma,paper,0,0,mse,0.4,0,9,1.0,cpu,abc\n")
     page = results_page(tmp_path)
     assert "## Table 4" in page
     assert "## Table 1" not in page
@@ -210,23 +217,23 @@ def test_a_property_falls_short_upwards() -> None:
 def test_the_bounds_of_qm9(tmp_path: Path) -> None:
     folder = table(tmp_path, "cora,arma,paper,0,0,accuracy,80")
     trials = [f"qm9/mu,arma,{way},0,0,mse,{value},0,9,1.0,cpu,abc\n" for way, value in (("paper", 0.4), ("tuned", 0.3))]
-    (folder / "graph-regression.csv").write_text(HEAD + trials[0])
+    write(folder / "graph-regression.csv", HEAD + trials[0])
     assert "ours, tuned (runs)" not in results_page(folder)
-    (folder / "graph-regression.csv").write_text(HEAD + "".join(trials))
+    write(folder / "graph-regression.csv", HEAD + "".join(trials))
     assert "Least" not in results_page(folder)
     head = 'dataset,seen,classes,"with a twin, %",of,best\n'
     names = [name.removeprefix("qm9/") for name in REGRESSION]
     rows = "".join(f"qm9,{best},9,66.7,mse of {name},{best}\n" for best in (0.1, 0) for name in names)
-    (folder / "qm9-bound.csv").write_text(head + rows)
+    write(folder / "qm9-bound.csv", head + rows)
     page = results_page(folder)
     assert "so 67 % of the molecules" in page
     assert "| qm9/mu | 0.394 ± 0.005 | 0.400 (1) | 0.300 (1) | 0.100 | 0.000 |" in page
     assert "| paper / ours, tuned (runs) | mu |" in page
     assert "The paper's qm9/alpha, qm9/u0_atom lies below it, and needs other inputs." in page
-    (folder / "qm9-bound.csv").write_text(head)
+    write(folder / "qm9-bound.csv", head)
     with pytest.raises(DataError, match="not two bounds of each property"):
         results_page(folder)
-    (folder / "qm9-bound.csv").write_text(head + rows.replace("mse of mu", "mse of nu"))
+    write(folder / "qm9-bound.csv", head + rows.replace("mse of mu", "mse of nu"))
     with pytest.raises(DataError, match=r"qm9-bound.csv: not the bounds of QM9 \('qm9/nu'\).*armagnn data bound qm9"):
         results_page(folder)
 
@@ -238,6 +245,6 @@ def test_the_convergent_layer(tmp_path: Path) -> None:
         f"cora,convergent,c=0.9,{run},{run},{name},{value + run}" for run in (0, 1) for name, value in values.items()
     ]
     head = "dataset,method,protocol,run,seed,metric,value\n"
-    (folder / "convergence.csv").write_text(head + "\n".join(rows) + "\n")
+    write(folder / "convergence.csv", head + "\n".join(rows) + "\n")
     page = results_page(folder)
     assert "| cora | convergent, c=0.9 | 80.5 ± 0.7 (2) | 1.400 ± 0.707 (2) | 30 ± 1 (2) |  |  |" in page

@@ -14,7 +14,8 @@ from armagnn.paper import node_classification as node
 from armagnn.paper.graph_tables import graph_config
 from armagnn.paper.jobs import content_of
 from armagnn.paper.restore import restore
-from armagnn.training.export import export_csv
+from armagnn.paper.sealed import write_sealed
+from armagnn.training.export import to_csv
 from armagnn.training.record import Record
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
@@ -32,7 +33,7 @@ def trial(run: int, method: str = "arma", **changes: object) -> Record:
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     path = tmp_path / f"{node.TABLE}.csv"
-    export_csv([trial(0), trial(1), trial(0, "gcn")], path)
+    write_sealed(path, to_csv([trial(0), trial(1), trial(0, "gcn")]))
     return path
 
 
@@ -49,7 +50,7 @@ def test_the_fold_has_its_own_configuration(tmp_path: Path) -> None:
         Record("graph-classification", "mutag", "chebyshev", "tuned", 0, fold, 0, content_of(first), {"accuracy": 80.0})
         for fold in (0, other)
     ]
-    export_csv(records, tmp_path / "graph-classification.csv")
+    write_sealed(tmp_path / "graph-classification.csv", to_csv(records))
     found = restore(tmp_path / "graph-classification.csv")
     assert [(record.fold, record.config) for record in found.records] == [(0, content_of(first))]
     assert found.other == 1
@@ -57,8 +58,8 @@ def test_the_fold_has_its_own_configuration(tmp_path: Path) -> None:
 
 def test_other_settings_and_unknown_cells_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / f"{node.TABLE}.csv"
-    export_csv([trial(0), trial(1, l2=0.1)], path)
-    path.write_text(path.read_text() + "cora,no-such-method,paper,0,0,accuracy,1.0,0,1,1.0,cpu,0123456789ab\n")
+    row = b"cora,no-such-method,paper,0,0,accuracy,1.0,0,1,1.0,cpu,0123456789ab\n"
+    write_sealed(path, to_csv([trial(0), trial(1, l2=0.1)]) + row)
     found = restore(path)
     assert found.records == [trial(0)]
     assert found.other == 2
@@ -70,7 +71,7 @@ def test_a_dataset_that_is_not_here(table: Path, tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     config = node.paper_config("pubmed", "arma")
     record = Record(node.TABLE, "pubmed", "arma", "paper", 0, 0, 0, asdict(config), {"accuracy": 79.0})
-    export_csv([trial(0), record], table)
+    write_sealed(table, to_csv([trial(0), record]))
     node._load.cache_clear()
     found = restore(table)
     assert found.records == [trial(0)]
@@ -90,7 +91,7 @@ def test_a_dataset_that_is_not_here(table: Path, tmp_path: Path, monkeypatch: py
 def test_what_cannot_be_read(table: Path, old: str, new: str, message: str) -> None:
     text = table.read_text()
     assert old in text
-    table.write_text(text.replace(old, new, 1))
+    write_sealed(table, text.replace(old, new, 1).encode())
     with pytest.raises(DataError, match=message):
         restore(table)
 
@@ -103,10 +104,9 @@ def test_what_is_no_table_of_trials(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["node-classification", "graph-classification"])
-def test_the_committed_rows_are_those_of_the_cells_now(name: str, tmp_path: Path, real: Callable[[str], str]) -> None:
+def test_the_committed_rows_are_those_of_the_cells_now(name: str, real: Callable[[str], str]) -> None:
     for dataset in ("citeseer", "pubmed", "ppi", "enzymes", "proteins", "bench-hard"):
         real(dataset)
     found = restore(RESULTS / f"{name}.csv")
     assert (found.other, found.absent) == (0, {})
-    export_csv(found.records, tmp_path / f"{name}.csv")
-    assert (tmp_path / f"{name}.csv").read_bytes() == (RESULTS / f"{name}.csv").read_bytes()
+    assert to_csv(found.records) == (RESULTS / f"{name}.csv").read_bytes()

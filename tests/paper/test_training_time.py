@@ -9,6 +9,7 @@ import pytest
 
 from armagnn.errors import DataError
 from armagnn.paper.page import times_section
+from armagnn.paper.sealed import write_sealed
 from armagnn.paper.training_time import Timing, draw, from_csv, measure, to_csv
 
 
@@ -28,7 +29,7 @@ def test_the_numbers_survive_the_file_and_stand_on_the_page(tmp_path: Path) -> N
     timings = [Timing("arma", "NVIDIA H200", 600, 0.0051, 594, 3.03, 80.9)]
     path = tmp_path / "training-time.csv"
     assert times_section(path) == []
-    path.write_text(to_csv(timings))
+    write_sealed(path, to_csv(timings).encode())
     assert from_csv(path) == timings
     (section,) = times_section(path)
     assert "| ARMA | 5.10 | 3.03 | 594 of 600 | 80.9 |" in section
@@ -38,7 +39,10 @@ def test_the_numbers_survive_the_file_and_stand_on_the_page(tmp_path: Path) -> N
 
 def test_a_file_of_other_numbers_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "training-time.csv"
-    for text in ("method,device\narma,cpu\n", to_csv([])):
-        path.write_text(text)
-        with pytest.raises(DataError, match="not the numbers of Figure 4"):
+    for text, message in {
+        "method,device\narma,cpu\n": "another table",
+        to_csv([]): "not the numbers of Figure 4",
+    }.items():
+        write_sealed(path, text.encode())
+        with pytest.raises(DataError, match=message):
             from_csv(path)

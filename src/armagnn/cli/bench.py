@@ -12,7 +12,7 @@ from rich.console import Console
 
 from armagnn.cli.consoles import output_console
 from armagnn.errors import DeviceError
-from armagnn.training.atomic import check_writable, write_atomic
+from armagnn.training.atomic import check_writable
 
 
 class What(StrEnum):
@@ -97,6 +97,7 @@ def bench(
 def _filter_learning(console: Console, out: Path | None) -> None:
     from armagnn.bench import filter_learning as learning
     from armagnn.bench.filter_images import filter_data
+    from armagnn.paper.sealed import write_sealed
 
     data, results = filter_data(), []
     for method in learning.OPTIONS:
@@ -104,5 +105,5 @@ def _filter_learning(console: Console, out: Path | None) -> None:
         console.print(f"{method}: {len(results)} trainings done")
     console.print(learning.table(results))
     if out is not None:
-        write_atomic(out, learning.to_csv(results).encode())
+        write_sealed(out, learning.to_csv(results).encode())
         console.print(f"Written to {out}", highlight=False, soft_wrap=True)

@@ -55,6 +55,7 @@ RESULTS: Final = Group(
         "export": Lazy("armagnn.cli.results:export", "Write each table of a store as CSV."),
         "page": Lazy("armagnn.cli.results:page", "Write the page of results from the exported tables."),
         "restore": Lazy("armagnn.cli.results:restore", "Take trials back from exported tables."),
+        "seal": Lazy("armagnn.cli.results:seal", "Write the digests of tables that were edited on purpose."),
     },
 )
 

@@ -18,6 +18,7 @@ from armagnn.paper import learned as what_was_learned
 from armagnn.paper import responses, responses_trained
 from armagnn.paper import training_time as times
 from armagnn.paper.claims_rows import measure, read_rows
+from armagnn.paper.sealed import write_sealed
 from armagnn.spectral.plot import check_format, picture
 from armagnn.training import Run
 from armagnn.training.atomic import check_writable, write_atomic
@@ -38,7 +39,7 @@ def training_time(
     table = Table("method", "ms per epoch", "best epoch", "s to best", "val. acc. %", title=f"Training on {dataset}")
     for timing in times.measure(dataset, method or times.METHODS, device, epochs):
         timings.append(timing)
-        write_atomic(numbers, times.to_csv(timings).encode())  # as they come: a method can take minutes
+        write_sealed(numbers, times.to_csv(timings).encode())  # as they come: a method can take minutes
         notes_console().print(f"{timing.method}: {1e3 * timing.seconds_per_epoch:.1f} ms per epoch")
         table.add_row(
             timing.method, f"{1e3 * timing.seconds_per_epoch:.2f}", str(timing.best_epoch),

@@ -18,8 +18,9 @@ from armagnn.paper import node_classification as node
 from armagnn.paper import search
 from armagnn.paper.jobs import CellTrial
 from armagnn.paper.published import DATASETS, METHODS
+from armagnn.paper.sealed import write_sealed
 from armagnn.tasks import PEERS
-from armagnn.training.atomic import check_writable, write_atomic
+from armagnn.training.atomic import check_writable
 from armagnn.training.store import Store
 
 Dataset = Annotated[list[str] | None, typer.Option("--dataset", help="cora, citeseer, pubmed, ppi; may be repeated.")]
@@ -108,7 +109,7 @@ def reservoir_table(
 
     check_writable(out)
     rows = [row for name in dataset or reservoir.DATASETS for row in reservoir.measure(name, runs)]
-    write_atomic(out, reservoir.to_csv(rows).encode())
+    write_sealed(out, reservoir.to_csv(rows).encode())
 
 
 def _cells(datasets: Sequence[str], methods: Sequence[str], protocols: Sequence[str]) -> list[Cell]:

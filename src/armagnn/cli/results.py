@@ -20,8 +20,10 @@ from armagnn.paper.node_classification import is_current
 from armagnn.paper.page import results_page, with_overview
 from armagnn.paper.restore import CONFIGS
 from armagnn.paper.restore import restore as read_table
+from armagnn.paper.sealed import seal as write_digests
+from armagnn.paper.sealed import write_sealed
 from armagnn.training.atomic import write_atomic
-from armagnn.training.export import export_csv
+from armagnn.training.export import to_csv
 from armagnn.training.record import Record
 from armagnn.training.store import DEFAULT_STORE, Store
 
@@ -83,7 +85,7 @@ def export(
     records = _without_gaps(_shown(records, console), console)
     for name, rows in groupby(records, key=lambda record: record.table):
         trials = list(rows)
-        export_csv(trials, out / f"{name}.csv")
+        write_sealed(out / f"{name}.csv", to_csv(trials))
         _say(console, f"{out / name}.csv: {len(trials)} trials")
     if not records:
         _say(console, f"{store}: no trials")
@@ -111,6 +113,21 @@ def restore(
         _say(console, f"{into}: {len(target)} trials")
 
 
+def seal(
+    paths: Annotated[list[Path] | None, typer.Argument(help="Tables, or folders of them.", metavar="[PATHS]")] = None,
+) -> None:
+    """Write the digests of tables as they are now, after an edit on purpose: see what changed before you do.
+
+    SHA256SUMS beside the tables has them; `sha256sum --check` reads it, too. Folders are taken with those below them.
+    """
+    console = output_console()
+    changed = write_digests(paths or [Path("results")])
+    for path in changed:
+        _say(console, f"{path}: a new digest")
+    if not changed:
+        _say(console, "All digests were right.")
+
+
 def page(
     folder: Annotated[Path, typer.Option("--results", help="The folder of the tables.")] = Path("results"),
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs", "results.md"),
@@ -120,9 +137,11 @@ def page(
     texts = {out: results_page(folder)}
     if readme is not None:
         try:
-            texts[readme] = with_overview(readme.read_text(), folder)
+            texts[readme] = with_overview(readme.read_text(encoding="utf-8"), folder)
         except OSError as error:
             raise DataError(f"{readme}: cannot be read ({error.strerror}).") from error
+        except UnicodeDecodeError as error:
+            raise DataError(f"{readme}: is no text in UTF-8 ({error.reason}).") from error
     for path, text in texts.items():
         write_atomic(path, text.encode())
     _say(output_console(), str(out))

@@ -15,7 +15,8 @@ from armagnn.cli.tables import Cell, do_trials
 from armagnn.errors import DataError
 from armagnn.paper.choices import NotTunedError
 from armagnn.paper.jobs import CellTrial
-from armagnn.training.atomic import check_writable, write_atomic
+from armagnn.paper.sealed import read_sealed, write_sealed
+from armagnn.training.atomic import check_writable
 from armagnn.training.record import Record
 from armagnn.training.store import Store
 
@@ -90,9 +91,9 @@ def write_search(
     if out is not None:
         choices = {place: choice for place, choice in _choices(out).items() if _cell(place) not in own}
         choices |= choose(records)
-        write_atomic(out, (json.dumps(dict(sorted(choices.items())), indent=2) + "\n").encode())
+        write_sealed(out, (json.dumps(dict(sorted(choices.items())), indent=2) + "\n").encode())
     if scores is not None:
-        write_atomic(scores, _with_others(scores_csv(records), scores, own).encode())
+        write_sealed(scores, _with_others(scores_csv(records), scores, own).encode())
 
 
 def _cell(place: str) -> tuple[str, str]:
@@ -104,8 +105,8 @@ def _cell(place: str) -> tuple[str, str]:
 
 def _choices(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text()) if path.exists() else {}
-    except (OSError, ValueError) as error:
+        found = json.loads(read_sealed(path.parent, path.name, needed=False)) if path.exists() else {}
+    except ValueError as error:
         raise DataError(f"{path}: not the choices of a search ({error}). Name another file, or remove it.") from error
     if not isinstance(found, dict):
         raise DataError(f"{path}: not the choices of a search. Name another file, or remove it.")
@@ -116,7 +117,7 @@ def _with_others(table: str, path: Path, own: set[tuple[str, str]]) -> str:
     """The rows of a table of scores, and those that the file has of other cells."""
     head, *rows = table.splitlines()
     if path.exists():
-        known, *others = path.read_text().splitlines() or [head]
+        known, *others = read_sealed(path.parent, path.name, needed=False).splitlines() or [head]
         if known != head:
             raise DataError(f"{path}: not the scores of this search. Name another file, or remove it.")
         rows += [row for row in others if tuple(row.split(",")[:2]) not in own]

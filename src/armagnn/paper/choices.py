@@ -19,6 +19,7 @@ import numpy as np
 
 from armagnn.errors import ParameterError
 from armagnn.paper.jobs import CellTrial, content_of
+from armagnn.paper.sealed import read_sealed
 from armagnn.training.record import Record
 
 ConfigT = TypeVar("ConfigT")
@@ -42,12 +43,15 @@ def chosen_config(
     place, where = f"{dataset}/{method}", dataset
     if fold is not None:
         place, where = f"{place}/{fold}", f"fold {fold} of {dataset}"
-    source = resources.files("armagnn.paper").joinpath(f"chosen/{table}.json") if chosen is None else chosen
+    folder = resources.files("armagnn.paper").joinpath("chosen") if chosen is None else chosen.parent
+    source = folder.joinpath(f"{table}.json" if chosen is None else chosen.name)
+    absent = chosen is None and not source.is_file()
+    text = "{}" if absent else read_sealed(folder, source.name, needed=chosen is None)
     try:
-        choices = {} if chosen is None and not source.is_file() else json.loads(source.read_text())
+        choices = json.loads(text)
         cell = choices.get(place)
         config = None if cell is None else kind(**cell)
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise ParameterError(f"{source}: not the choices of a search ({error}).") from error
     if config is None:
         raise NotTunedError(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from armagnn.errors import DataError
-from armagnn.training.atomic import write_atomic
+from armagnn.paper.sealed import read_table, write_sealed
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,8 @@ def measure(jobs: Sequence[Job], path: Path, runs: int) -> Iterator[tuple[Job, l
         if job.done(rows, runs):
             continue
         new = job.measure(runs)
-        path.parent.mkdir(parents=True, exist_ok=True)
         others = [row for row in rows if not job.has(row)]  # of fewer runs, those are in the new ones again
-        write_atomic(path, to_csv([*others, *new]).encode())
+        write_sealed(path, to_csv([*others, *new]).encode())
         yield job, new
 
 
@@ -88,12 +87,10 @@ def to_csv(rows: Iterable[Row]) -> str:
 
 def read_rows(path: Path) -> list[Row]:
     """The rows of a file; anything else is a `DataError`."""
+    rows = read_table(path, [field.name for field in fields(Row)])
     try:
-        reader = csv.DictReader(path.read_text().splitlines())
-        if reader.fieldnames != [field.name for field in fields(Row)]:
-            raise ValueError("other columns")
-        return [Row(**{**row, "run": int(row["run"]), "value": float(row["value"])}) for row in reader]  # type: ignore[arg-type]
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        return [Row(**{**row, "run": int(row["run"]), "value": float(row["value"])}) for row in rows]  # type: ignore[arg-type]
+    except ValueError as error:
         raise DataError(f"{path}: not the rows of a claim ({error}). Remove it to measure again.") from error
 
 

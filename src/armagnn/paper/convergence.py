@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import copy
 import csv
+import io
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -19,10 +20,11 @@ import torch
 from torch import Tensor, nn
 
 from armagnn.data import load
-from armagnn.errors import DataError, UnknownNameError
+from armagnn.errors import UnknownNameError
 from armagnn.nn import ARMAConv
 from armagnn.nn.drop import drop
 from armagnn.operators import CSR, GraphOperator
+from armagnn.paper.sealed import read_table, write_sealed
 from armagnn.solvers import FixedPoint
 from armagnn.tasks.metrics import accuracy, cross_entropy
 
@@ -196,10 +198,8 @@ def run(path: Path, datasets: Iterable[str] = DATASETS, seeds: int = 10) -> Iter
     datasets = list(datasets)
     for name in datasets:
         check_name(name)
-    done = _done(path)
-    if not path.exists():
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(",".join(COLUMNS) + "\n")
+    rows = read_table(path, COLUMNS) if path.exists() else []
+    done = {(row["dataset"], row["method"], row["protocol"], row["run"]) for row in rows}
     for name in datasets:
         task = problem(name)
         for (method, protocol), options in methods(name).items():
@@ -207,21 +207,20 @@ def run(path: Path, datasets: Iterable[str] = DATASETS, seeds: int = 10) -> Iter
                 if (name, method, protocol, str(seed)) in done:
                     continue
                 metrics = train(task, options, seed)
-                with path.open("a", newline="") as table:
-                    writer = csv.writer(table, lineterminator="\n")
-                    writer.writerows((name, method, protocol, seed, seed, m, f"{v:.6g}") for m, v in metrics.items())
+                for metric, value in metrics.items():
+                    row = (name, method, protocol, str(seed), str(seed), metric, f"{value:.6g}")
+                    rows.append(dict(zip(COLUMNS, row, strict=True)))
+                write_sealed(path, _to_csv(rows))
                 shown = ", ".join(f"{metric} {value:.4g}" for metric, value in metrics.items())
                 yield f"{name} {method} {protocol} seed {seed}: {shown}"
 
 
-def _done(path: Path) -> set[tuple[str, str, str, str]]:
-    if not path.exists():
-        return set()
-    with path.open(newline="") as table:
-        reader = csv.DictReader(table)
-        if tuple(reader.fieldnames or ()) != COLUMNS:
-            raise DataError(f"{path} is not a table of this experiment: its columns must be {', '.join(COLUMNS)}.")
-        return {(row["dataset"], row["method"], row["protocol"], row["run"]) for row in reader}
+def _to_csv(rows: Iterable[Mapping[str, str]]) -> bytes:
+    table = io.StringIO()
+    writer = csv.DictWriter(table, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return table.getvalue().encode()
 
 
 def _mean(numbers: list[int]) -> float:

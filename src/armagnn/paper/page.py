@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -13,6 +12,7 @@ from armagnn.paper.page_graphs import graph_sections
 from armagnn.paper.page_reservoir import reservoir_section
 from armagnn.paper.page_signals import signal_section
 from armagnn.paper.published import ACCURACY, DATASETS, METHODS
+from armagnn.paper.sealed import read_table
 from armagnn.paper.search import BUDGETS
 from armagnn.paper.summaries import LABELS, Cell, Summary, comparison, devices_of, markdown, overview, read_cells
 from armagnn.paper.training_time import from_csv
@@ -63,13 +63,13 @@ def with_overview(text: str, folder: Path) -> str:
 def finals_held(path: Path) -> str:
     """A sentence that names the cells whose choice was made in finals that were held to their end."""
     seen: dict[tuple[str, str], int] = {}
+    rows = read_table(path)
     try:
-        with path.open(newline="") as file:
-            for row in csv.DictReader(file):
-                cell, budget = (row["dataset"], row["method"]), BUDGETS[row["dataset"]]
-                complete = row["stage"] == "finals" and len(row["seeds"].split()) >= budget.final_seeds
-                seen[cell] = seen.get(cell, 0) + complete
-    except (OSError, KeyError) as error:
+        for row in rows:
+            cell, budget = (row["dataset"], row["method"]), BUDGETS[row["dataset"]]
+            complete = row["stage"] == "finals" and len(row["seeds"].split()) >= budget.final_seeds
+            seen[cell] = seen.get(cell, 0) + complete
+    except KeyError as error:
         raise DataError(f"{path}: not the scores of a search ({error}).") from error
     rest = [
         f"{LABELS[m]} on {LABELS[d].split(' (')[0]}"

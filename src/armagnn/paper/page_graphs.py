@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from armagnn.paper.published_graphs import (
     REGRESSION,
     REGRESSORS,
 )
+from armagnn.paper.sealed import read_table
 from armagnn.paper.summaries import (
     LABELS,
     TITLES,
@@ -176,14 +176,14 @@ def _bounds(path: Path, cells: Mapping[Cell, Summary]) -> str:
     """ARMA's errors beside what the inputs allow."""
     best: dict[str, list[float]] = {dataset: [] for dataset in REGRESSION}
     twins = ""
+    lines = read_table(path)
     try:
-        with path.open(newline="") as file:
-            for row in csv.DictReader(file):
-                best[row["of"].replace("mse of ", "qm9/")].append(float(row["best"]))
-                twins = twins or f"{float(row['with a twin, %']):.0f}"
+        for row in lines:
+            best[row["of"].replace("mse of ", "qm9/")].append(float(row["best"]))
+            twins = twins or f"{float(row['with a twin, %']):.0f}"
         if any(len(bounds) != 2 for bounds in best.values()):
             raise ValueError("not two bounds of each property")
-    except (OSError, LookupError, ValueError) as error:
+    except (LookupError, ValueError) as error:
         raise DataError(f"{path}: not the bounds of QM9 ({error}). Make it with: {COMMAND}.") from error
     rows, below = [], []
     for dataset, bounds in best.items():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import statistics
 from pathlib import Path
 from typing import Final
 
+from armagnn.paper.sealed import read_table
 from armagnn.paper.summaries import LABELS, PROCESSORS, markdown, read_cells
 
 TRAINED: Final = {
@@ -46,11 +46,10 @@ def _trained(folder: Path, dataset: str) -> tuple[str, str]:
 
 def _seconds(path: Path, *cell: str) -> str:
     """Seconds of a run on a processor: what a GPU needs for some trials is no measure beside a reservoir's."""
-    with path.open(newline="") as file:
-        found = [
-            float(row["seconds"])
-            for row in csv.DictReader(file)
-            if row["metric"] == "accuracy" and (row["dataset"], row["method"], row["protocol"]) == cell
-            and row["device"] in PROCESSORS
-        ]  # fmt: skip
+    found = [
+        float(row["seconds"])
+        for row in read_table(path)
+        if row["metric"] == "accuracy" and (row["dataset"], row["method"], row["protocol"]) == cell
+        and row["device"] in PROCESSORS
+    ]  # fmt: skip
     return f"{statistics.fmean(found):.1f}" if found else ""

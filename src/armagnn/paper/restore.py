@@ -6,8 +6,7 @@ says so. A row of other settings cannot be told again and is left out, as are ta
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -17,6 +16,7 @@ from armagnn.paper import node_classification as node
 from armagnn.paper.graph_signal import SIGNAL_TABLE, signal_config
 from armagnn.paper.graph_tables import CLASSIFICATION_TABLE, REGRESSION_TABLE, graph_config
 from armagnn.paper.jobs import content_of
+from armagnn.paper.sealed import read_table
 from armagnn.training.export import COLUMNS
 from armagnn.training.record import Record, config_hash
 
@@ -58,7 +58,7 @@ def restore(path: str | Path) -> Restored:
     records, other = [], 0
     checksums: dict[str, str] = {}
     absent: dict[str, str] = {}  # dataset and reason
-    for trial, group in groupby(_rows(path), key=lambda row: tuple(row[name] for name in TRIAL)):
+    for trial, group in groupby(read_table(path, COLUMNS), key=lambda row: tuple(row[name] for name in TRIAL)):
         values = dict(zip(TRIAL, trial, strict=True))
         config = _config(path, values)
         if config is None:
@@ -74,20 +74,6 @@ def restore(path: str | Path) -> Restored:
             metrics = [(row["metric"], row["value"]) for row in group]
             records.append(_record(path, values, content_of(config), metrics, checksums[dataset]))
     return Restored(records, other, absent)
-
-
-def _rows(path: Path) -> Iterator[dict[str, str]]:
-    try:
-        with path.open(newline="") as file:
-            reader = csv.DictReader(file)
-            if tuple(reader.fieldnames or ()) != COLUMNS:
-                raise DataError(f"{path}: no exported table; its first line must be {','.join(COLUMNS)}.")
-            for row in reader:
-                if None in row or None in row.values():
-                    raise DataError(f"{path}, line {reader.line_num}: {len(COLUMNS)} values are needed.")
-                yield row
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
 
 
 def _config(path: Path, values: dict[str, str]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +13,7 @@ from scipy import stats
 
 from armagnn.data.folds import FOLDS
 from armagnn.errors import DataError
+from armagnn.paper.sealed import read_table
 
 LABELS: Final = {
     "arma": "ARMA", "gcn": "GCN", "chebyshev": "Chebyshev", "cayley": "CayleyNet", "gat": "GAT", "sage": "GraphSAGE",
@@ -66,19 +66,19 @@ def read_cells(path: Path, metric: str) -> dict[Cell, Summary]:
     devices: dict[Cell, set[str]] = {}
     folds: dict[Cell, list[str]] = {}
     seen: set[tuple[Cell, str, str]] = set()
+    rows = read_table(path)
     try:
-        with path.open(newline="") as file:
-            for row in csv.DictReader(file):
-                if row["metric"] == metric:
-                    cell = (row["dataset"], row["method"], row["protocol"])
-                    place = cell, row["run"], row.get("fold", "0")  # some tables have no folds
-                    if place in seen:
-                        raise ValueError(f"two rows of run {place[1]}, fold {place[2]} of {' '.join(cell)}")
-                    seen.add(place)
-                    values.setdefault(cell, []).append(float(row["value"]))
-                    devices.setdefault(cell, set()).add(row.get("device", ""))
-                    folds.setdefault(cell, []).append(place[2])
-    except (OSError, KeyError, ValueError) as error:
+        for row in rows:
+            if row["metric"] == metric:
+                cell = (row["dataset"], row["method"], row["protocol"])
+                place = cell, row["run"], row.get("fold", "0")  # some tables have no folds
+                if place in seen:
+                    raise ValueError(f"two rows of run {place[1]}, fold {place[2]} of {' '.join(cell)}")
+                seen.add(place)
+                values.setdefault(cell, []).append(float(row["value"]))
+                devices.setdefault(cell, set()).add(row.get("device", ""))
+                folds.setdefault(cell, []).append(place[2])
+    except (KeyError, ValueError) as error:
         raise DataError(f"{path}: not a table of results ({error}). Make it with: armagnn results export.") from error
     return {cell: Summary(tuple(found), frozenset(devices[cell]), tuple(folds[cell])) for cell, found in values.items()}
 

@@ -15,6 +15,7 @@ import torch
 from armagnn.data import NodeDataset, load
 from armagnn.errors import DataError, ParameterError
 from armagnn.paper.node_classification import NodeConfig, check_cell, paper_config
+from armagnn.paper.sealed import read_table
 from armagnn.paper.summaries import LABELS
 from armagnn.tasks import NodeTask
 from armagnn.training.config import torch_device
@@ -91,13 +92,12 @@ def to_csv(timings: Sequence[Timing]) -> str:
 
 def from_csv(path: Path) -> list[Timing]:
     """The numbers of the figure, from the file that `to_csv` wrote."""
+    rows = [list(row.values()) for row in read_table(path, [field.name for field in fields(Timing)])]
     try:
-        with path.open(newline="") as file:
-            rows = [[row[field.name] for field in fields(Timing)] for row in csv.DictReader(file)]
         if not rows:
             raise ValueError("it has no rows")
         return [Timing(m, d, int(n), float(pace), int(best), float(s), float(a)) for m, d, n, pace, best, s, a in rows]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
         raise DataError(f"{path}: not the numbers of Figure 4 ({error}).") from error
 
 

@@ -17,13 +17,8 @@ COLUMNS = (
 )
 
 
-def export_csv(records: Iterable[Record], path: str | Path) -> None:
-    """Write trials as plain text, one row per trial and metric, in an order that depends on them alone.
-
-    Example:
-        >>> export_csv(store.select(table="graph-signal"), "results/graph-signal.csv")  # doctest: +SKIP
-    """
-    path = Path(path)
+def to_csv(records: Iterable[Record]) -> bytes:
+    """Trials as plain text, one row per trial and metric, in an order that depends on them alone."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(COLUMNS)
@@ -32,8 +27,18 @@ def export_csv(records: Iterable[Record], path: str | Path) -> None:
             result = [*record.cell, record.run, record.fold, metric, repr(value)]
             origin = [record.seed, record.epochs, f"{record.seconds:.3f}", record.device, config_hash(record.config)]
             rows.writerow([*result, *origin])
+    return text.getvalue().encode()
+
+
+def export_csv(records: Iterable[Record], path: str | Path) -> None:
+    """Write trials to a file, as `to_csv` has them.
+
+    Example:
+        >>> export_csv(store.select(table="graph-signal"), "results/graph-signal.csv")  # doctest: +SKIP
+    """
+    path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"{path}: cannot be written ({error.strerror}).") from error
-    write_atomic(path, text.getvalue().encode())
+    write_atomic(path, to_csv(records))

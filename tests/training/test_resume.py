@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from armagnn.errors import ParameterError, RunError
-from armagnn.training import Run, TrainConfig, Trial, Watcher, experiment, train
+from armagnn.training import Run, RunConfig, TrainConfig, Trial, Watcher, experiment, train
 from armagnn.training import run as run_module
 from armagnn.training.experiment import interrupts
+from own_graphs import folder_of, quick, rings_and_paths
 
 # Seed 0 stops after 4 epochs, seed 1 after 10, seed 2 after 12: they leave the batch at 5, 10 and 15.
 CONFIG = TrainConfig(
@@ -227,12 +228,83 @@ def test_killed_at_any_write(
         with pytest.raises(KeyboardInterrupt):
             train(CONFIG, path)
     if (write, after) in {(0, False), (0, True), (1, False)}:  # the run had not begun: its manifest is not there
-        with pytest.raises(RunError):
+        with pytest.raises(RunError, match="not a run" if (write, after) == (0, False) else "before it began"):
             Run.open(path)
-        train(CONFIG, path, overwrite=True)
+        train(CONFIG, path)
     else:
         train(CONFIG, path, resume=True)
     assert contents(path) == whole
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+def kill_at(patch: pytest.MonkeyPatch, step: int) -> list[str]:
+    """Die at a change of the folder, and note all changes before it."""
+    seen: list[str] = []
+
+    def watch(name: str) -> None:
+        real = getattr(os, name)
+
+        def change(*arguments: Any, **options: Any) -> Any:
+            if len(seen) == step:
+                raise Killed
+            seen.append(name)
+            return real(*arguments, **options)
+
+        patch.setattr(os, name, change)
+
+    for name in ("mkdir", "replace", "unlink", "rmdir"):
+        watch(name)
+    return seen
+
+
+QUICK = replace(CONFIG, epochs=2, seeds=1, hidden=1, stacks=1)
+
+
+@pytest.mark.parametrize("there", ["nothing", "a folder", "graphs"])
+def test_killed_before_it_began_a_run_starts_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: str) -> None:
+    """At every change of the folder: either --resume or the same command again takes it."""
+    config: RunConfig = quick(folder_of(rings_and_paths(), tmp_path / "data"), epochs=2) if there == "graphs" else QUICK
+    for step in range(200):
+        path = tmp_path / f"run-{step}"
+        if there == "a folder":
+            path.mkdir()
+        with monkeypatch.context() as patch:
+            kill_at(patch, step)
+            try:
+                train(config, path)
+                break
+            except Killed:
+                pass
+        resume = (path / "manifest.json").exists()
+        if not resume:
+            with pytest.raises(RunError, match=r"not a run|before it began"):
+                Run.open(path)
+        assert train(config, path, resume=resume).complete
+    assert step > 10
+
+
+def test_killed_while_it_replaces_a_run_it_can_be_replaced_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(QUICK, tmp_path / "old")
+    (tmp_path / "old" / "notes.txt").write_text("mine")
+    new = replace(QUICK, seed=5)
+    for step in range(200):
+        path = tmp_path / f"run-{step}"
+        shutil.copytree(tmp_path / "old", path)
+        with monkeypatch.context() as patch:
+            kill_at(patch, step)
+            try:
+                train(new, path, overwrite=True)
+                break
+            except Killed:
+                pass
+        assert train(new, path, overwrite=True).finished_seeds == [5]
+        assert (path / "notes.txt").read_text() == "mine"
+    assert step > 10
 
 
 def test_there_are_nineteen_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,7 @@ from armagnn.spectral import band_response, empirical_gain, empirical_response, 
 from armagnn.spectral.plot import new_figure, plot_response, scatter_response
 from armagnn.training import GraphsConfig, Run, TrainConfig, build_network
 from armagnn.training.graphs import build_graph_network, fold_of, read_graphs
-from armagnn.training.predict import put_weights
-from armagnn.training.seeded import seeded
+from armagnn.training.predict import trained
 
 BANDS: Final = 25
 MOST_NODES: Final = 2000
@@ -81,9 +80,7 @@ def _on_nodes(run: Run) -> Subject:
     assert isinstance(config, TrainConfig)
     dataset = load(config.dataset)
     run.check_data(dataset.sha256)
-    with seeded(config.seed):
-        net = build_network(config, dataset)
-    put_weights(net, run.weights(), run)
+    net = trained(run, lambda: build_network(config, dataset))
     part = dataset if dataset.graph is None else dataset.part("test")
     return Subject([("conv1", net.conv1), ("conv2", net.conv2)], part.x, part.edge_index, part.num_nodes)
 
@@ -92,9 +89,7 @@ def _on_graphs(run: Run, config: GraphsConfig) -> Subject:
     dataset = read_graphs(config.data, config.target)  # type: ignore[arg-type]  # the config checks it
     run.check_data(dataset.sha256)
     description = run.graphs()
-    with seeded(config.seed):
-        net = build_graph_network(config, description)
-    put_weights(net, run.weights(), run)
+    net = trained(run, lambda: build_graph_network(config, description))
     test = fold_of(config, dataset).test
     sizes = (dataset.ptr[1:] - dataset.ptr[:-1])[test]
     shown = dataset.select(test[: max(1, int((sizes.cumsum(0) <= MOST_NODES).sum()))])

@@ -1,12 +1,28 @@
-"""Writing a file so that it is either the old one or the new one, whole, whatever happens."""
+"""Files: written so that each is either the old one or the new one, whole, whatever happens; read only if plain."""
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 from pathlib import Path
 
 from armagnn.errors import RunError
+
+
+def read_plain(path: Path, most: int) -> bytes:
+    """The bytes of a plain file (or of one that a link leads to), at most `most` of them.
+
+    Anything else is an ``OSError``: to read from a pipe or a device may never end.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "not a plain file", str(path))
+        if found.st_size > most:
+            raise OSError(errno.EFBIG, f"{found.st_size} bytes, of at most {most}", str(path))
+        return file.read(most + 1)
 
 
 def temporary(path: Path) -> Path:
@@ -17,12 +33,14 @@ def temporary(path: Path) -> Path:
 def write_atomic(path: Path, content: bytes) -> None:
     """Write `content` to `path`: to a temporary file beside it, to the disk, then renamed over `path`.
 
-    The folder is made if it is missing, but not the folder of the folder.
+    The folder is made if it is missing, but not the folder of the folder. The temporary file is always a new one: what
+    an old one may be linked to is not written to.
     """
     draft = temporary(path)
     try:
         path.parent.mkdir(exist_ok=True)
-        with open(draft, "wb") as file:
+        draft.unlink(missing_ok=True)
+        with open(draft, "xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

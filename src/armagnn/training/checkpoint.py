@@ -8,6 +8,7 @@ the folder holds the previous checkpoint or the new one, whole.
 from __future__ import annotations
 
 import math
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from armagnn.errors import ParameterError, RunError
-from armagnn.training.atomic import write_atomic
+from armagnn.checks import integer
+from armagnn.errors import ParameterError, RunError, shown
+from armagnn.training.atomic import read_plain, write_atomic
 from armagnn.training.manifest import from_bytes, sha256, to_bytes
 
 LIMIT = 16 * 2**20  # bytes of a file
@@ -47,14 +49,23 @@ class Checkpoint:
     """
 
     def __init__(self, folder: str | Path, key: str) -> None:
-        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", key):
-            raise ParameterError(f"key is {key!r}; use letters, digits, dashes and dots: it is the name of a folder.")
+        if not isinstance(folder, str | os.PathLike):
+            raise ParameterError(f"folder must be the path of a folder, got {shown(folder)}.")
+        if not isinstance(key, str) or not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", key):
+            raise ParameterError(
+                f"key is {shown(key)}; use letters, digits, dashes and dots: it is the name of a folder."
+            )
         self.path = Path(folder, key)
 
     def save(self, state: dict[Any, Any]) -> None:
         """Replace the checkpoint by `state`."""
+        if not isinstance(state, dict):
+            raise ParameterError(f"state must be a dict, got {shown(state)}.")
         tensors: list[Tensor] = []
-        shape = _describe(state, tensors)
+        try:
+            shape = _describe(state, tensors)
+        except RecursionError as error:
+            raise ParameterError("state is nested too deeply for a checkpoint, or holds itself.") from error
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             numbers = [int(file.name.split("-")[0]) for file in self._parts()]
@@ -77,7 +88,7 @@ class Checkpoint:
         """The state that was saved last, or None if there is none."""
         path = self.path / MANIFEST
         try:
-            content = path.read_bytes()
+            content = read_plain(path, LIMIT)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -88,14 +99,16 @@ class Checkpoint:
             raise RunError(f"{path}: corrupt, truncated or not JSON. {AGAIN}") from error
         if parsed.get("format") != FORMAT or parsed.get("version") != VERSION:
             raise RunError(f"{path}: no checkpoint that this version of armagnn can read. {AGAIN}")
-        body = {name: parsed.get(name) for name in ("state", "files")}
-        if _manifest(body) != content or not isinstance(body["files"], list):
-            raise RunError(f"{path}: corrupt (checksum mismatch). {AGAIN}")
-        pieces = [self._read(name, digest) for name, digest in body["files"]]
-        stream = _Stream(torch.cat(pieces) if pieces else torch.empty(0, dtype=torch.uint8))
         try:
+            body = {name: parsed[name] for name in ("state", "files")}
+            if _manifest(body) != content:
+                raise RunError(f"{path}: corrupt (checksum mismatch). {AGAIN}")
+            pieces = [self._read(name, digest) for name, digest in body["files"]]
+            stream = _Stream(torch.cat(pieces) if pieces else torch.empty(0, dtype=torch.uint8))
             state = _rebuild(body["state"], stream)
-        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        except RunError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError) as error:
             raise RunError(f"{path}: corrupt ({error}). {AGAIN}") from error
         if not isinstance(state, dict) or stream.left:
             raise RunError(f"{path}: corrupt (not the state that was saved). {AGAIN}")
@@ -122,12 +135,12 @@ class Checkpoint:
 
     def _read(self, name: str, digest: str) -> Tensor:
         if not PART.fullmatch(name):  # also keeps "../" out
-            raise RunError(f"{self.path / MANIFEST}: names a file that no checkpoint has: {name!r}.")
+            raise RunError(f"{self.path / MANIFEST}: names a file that no checkpoint has: {shown(name)}.")
         try:
-            content = (self.path / name).read_bytes()
+            content = read_plain(self.path / name, LIMIT)
             if sha256(content) != digest:
                 raise RunError(f"{self.path / name}: corrupt or truncated (checksum mismatch). {AGAIN}")
-            return safetensors.torch.load(content)["bytes"]
+            return safetensors.torch.load(content)["bytes"].view(torch.uint8).flatten()
         except (OSError, SafetensorError, KeyError) as error:
             raise RunError(f"{self.path / name}: missing or unreadable ({error}). {AGAIN}") from error
 
@@ -143,7 +156,7 @@ class _Stream:
         return len(self._content) - self._at
 
     def take(self, dtype: torch.dtype, shape: list[int]) -> Tensor:
-        size = dtype.itemsize * math.prod(shape)
+        size = dtype.itemsize * math.prod(integer("an axis", axis, 0, most=None) for axis in shape)
         if size > self.left:
             raise ValueError("its tensors are not all there")
         piece = self._content[self._at : self._at + size].clone()  # its own memory, aligned for any dtype
@@ -184,8 +197,8 @@ def _rebuild(described: Any, stream: _Stream) -> Any:
     kind, content, *rest = described
     if kind == "tensor":
         dtype = getattr(torch, content)
-        if not isinstance(dtype, torch.dtype):
-            raise ValueError(f"no dtype {content!r}")
+        if not isinstance(dtype, torch.dtype) or content.startswith("q"):  # quantised numbers need more than bytes
+            raise ValueError(f"no dtype {shown(content)}")
         return stream.take(dtype, *rest)
     if kind == "dict":
         return {key: _rebuild(item, stream) for key, item in content}

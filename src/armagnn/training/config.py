@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-import math
+import os
+from collections.abc import Mapping
 from dataclasses import Field, asdict, dataclass, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 import torch
 
-from armagnn.errors import DeviceError, ParameterError, RunError
+from armagnn.checks import integer, probability, real
+from armagnn.errors import DeviceError, ParameterError, RunError, shown
 from armagnn.nn.gat import HEADS
-from armagnn.training.stopping import check_stopping
+from armagnn.training.stopping import MOST_PATIENCE, check_stopping
+
+MOST_UNITS: Final = 2**16
+"""The most units of a layer, and the most graphs of a batch."""
+
+MOST_STEPS: Final = 1000
+"""The most stacks, steps of a recursion, and layers."""
+
+LONGEST: Final = 4096
+"""Characters of the longest name or path."""
 
 
 def torch_device(name: str) -> torch.device:
@@ -22,8 +33,8 @@ def torch_device(name: str) -> torch.device:
     """
     try:
         device = torch.device(name)
-    except RuntimeError as error:
-        raise ParameterError(f"device is {name!r}; use 'cpu', 'cuda' or 'cuda:0'.") from error
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise ParameterError(f"device is {shown(name)}; use 'cpu', 'cuda' or 'cuda:0'.") from error
     if device.type not in ("cpu", "cuda"):
         raise ParameterError(f"device is {name!r}; use 'cpu', 'cuda' or 'cuda:0'.")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
@@ -47,11 +58,26 @@ class RunConfig:
         seed: seed of the first trial; the others follow: seed + 1, ...
         seeds: number of trials.
         device: "cpu", "cuda" or "cuda:1".
+
+    Every value is checked when a configuration is made, from a command or from a file: its type, and its range. What
+    only the network knows (the names of layers and activations), the network checks.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     kind: ClassVar[str]
     command: ClassVar[str]
+    limits: ClassVar[Mapping[str, tuple[int, int]]] = {
+        "hidden": (1, MOST_UNITS),
+        "stacks": (1, MOST_STEPS),
+        "layers": (1, MOST_STEPS),
+        "epochs": (1, 10**6),
+        "patience": (1, MOST_PATIENCE),
+        "seed": (0, 2**63 - 1),
+        "seeds": (1, 10**5),
+    }
+    """The least and the most of every integer."""
+    later: ClassVar[Mapping[str, Any]] = {}
+    """Options that older run folders do not have, and what those runs did."""
     conv: str
     hidden: int
     l2: float
@@ -65,30 +91,31 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            self._check_type(field.name, type(field.default))
-        # What else concerns the network (conv, dropouts, act, init) is checked by the network.
-        sizes = ["epochs", "seeds", "hidden", "depth"]
-        sizes += ["stacks"] if self.conv in ("arma", "chebyshev", "cayley") else []  # the others have none
-        sizes += ["layers"] if self.conv != "chebyshev" else []
-        for name in sizes:
-            if getattr(self, name, 1) < 1:
-                raise ParameterError(f"{name} is {getattr(self, name)}; it must be at least 1.")
+            object.__setattr__(self, field.name, self._checked(field.name, type(field.default)))
         if self.conv == "gat" and self.hidden % HEADS:
             raise ParameterError(f"hidden is {self.hidden}; gat needs a multiple of {HEADS}, the number of its heads.")
-        if not (math.isfinite(self.lr) and self.lr > 0):
-            raise ParameterError(f"lr is {self.lr}; it must be a positive number.")
-        if not (math.isfinite(self.l2) and self.l2 >= 0):
-            raise ParameterError(f"l2 is {self.l2}; it must be 0 or a positive number.")
-        if self.seed < 0 or self.seed + self.seeds > 2**63:
+        if self.seed + self.seeds > 2**63:
             raise ParameterError(f"seed is {self.seed}; seeds must lie in 0 .. 2^63 - 1.")
         check_stopping(self.stop_on, self.patience)
 
-    def _check_type(self, name: str, kind: type) -> None:
+    def _checked(self, name: str, kind: type) -> int | float | str:
+        """The value of an option, if it is of its kind and in its range."""
         value = getattr(self, name)
-        if kind is float and type(value) is int and abs(value) < 2**53:  # lr=1 means 1.0, also in config.json
-            object.__setattr__(self, name, float(value))
-        elif type(value) is not kind:
-            raise ParameterError(f"{name} is {value!r}; it must be of type {kind.__name__}.")
+        if kind is int:
+            least, most = self.limits[name]
+            return integer(name, value, 0 if name in self._unused else least, most)
+        if kind is float and name.endswith("dropout"):
+            return probability(name, value)
+        if kind is float:
+            return real(name, value, above=0) if name == "lr" else real(name, value, least=0)
+        return _text(name, value)
+
+    @property
+    def _unused(self) -> tuple[str, ...]:
+        """Sizes that the layers of `conv` do not have."""
+        if self.conv in ("arma", "cayley"):
+            return ()
+        return ("layers",) if self.conv == "chebyshev" else ("stacks",)
 
     @property
     def source(self) -> str:
@@ -121,10 +148,11 @@ class RunConfig:
     @classmethod
     def from_json(cls, content: object) -> Self:
         """The inverse of :meth:`to_json`; anything else is a :class:`~armagnn.errors.RunError`."""
-        if not isinstance(content, dict) or content.keys() != {field.name for field in fields(cls)}:
+        known = {field.name for field in fields(cls)}
+        if not isinstance(content, dict) or not content.keys() <= known <= content.keys() | cls.later.keys():
             raise RunError("The configuration does not have the options that this version of armagnn knows.")
         try:
-            return cls(**content)
+            return cls(**{**cls.later, **content})
         except ParameterError as error:
             raise RunError(f"The configuration is not valid: {error}") from error
 
@@ -134,6 +162,17 @@ class RunConfig:
             return [f"a run on {self.kind} -> a run on {other.kind}"]
         theirs = other.to_json()
         return [f"{name}: {value} -> {theirs[name]}" for name, value in self.to_json().items() if value != theirs[name]]
+
+
+def _text(name: str, value: object) -> str:
+    """A name or a path, as a file system can have it."""
+    if not isinstance(value, str) or len(value) > LONGEST or "\0" in value:
+        raise ParameterError(f"{name} must be a text of at most {LONGEST} characters, got {shown(value)}.")
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError as error:
+        raise ParameterError(f"{name} is {value!a}, which is no text that a file can be named by.") from error
+    return value
 
 
 def title_of(conv: str, stacks: str, layers: int, data: str) -> str:
@@ -179,6 +218,7 @@ class TrainConfig(RunConfig):
 
     kind: ClassVar[str] = "nodes"
     command: ClassVar[str] = "train"
+    limits: ClassVar[Mapping[str, tuple[int, int]]] = {**RunConfig.limits, "last_stacks": (0, MOST_STEPS)}
 
     dataset: str = "cora"
     conv: str = "arma"
@@ -199,11 +239,6 @@ class TrainConfig(RunConfig):
     seed: int = 0
     seeds: int = 10
     device: str = "cpu"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.last_stacks < 0:
-            raise ParameterError(f"last_stacks is {self.last_stacks}; it must be at least 0 (0: as many as stacks).")
 
     @property
     def source(self) -> str:

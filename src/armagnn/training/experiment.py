@@ -99,7 +99,8 @@ def _train_batch(run: Run, seeds: range, problem: Problem, watcher: Watcher) -> 
     Bits may depend on who else is in the batch, so it is always the whole one that begins or goes on from its
     checkpoint; trials which were kept since the checkpoint come out again, the same, and are let go.
     """
-    if all(seed in run.finished_seeds for seed in seeds):
+    finished = set(run.finished_seeds)
+    if finished.issuperset(seeds):
         return
     trials = problem.make_trials(seeds)
     _restore(trials, run, seeds, watcher)
@@ -122,7 +123,7 @@ def _train_batch(run: Run, seeds: range, problem: Problem, watcher: Watcher) -> 
                 last = time.monotonic()
 
         for outcome in trials.run(look):
-            if outcome.setting.seed not in run.finished_seeds:
+            if outcome.setting.seed not in finished:
                 trial = Trial.of(outcome)
                 run.save_trial(trial)
                 watcher.trial(trial)
@@ -155,7 +156,7 @@ def _restore(trials: Trials, run: Run, seeds: range, watcher: Watcher) -> None:
         if trials.restore(state, settings(run.config, [seed for seed in seeds if seed in left])):
             return
         reason = "other settings"
-    except (LookupError, RuntimeError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, RunError) as error:
         reason = str(error)
     raise RunError(f"{run.checkpoint.path}: does not fit the run ({reason}). Remove it to begin anew.")
 

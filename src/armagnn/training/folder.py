@@ -5,19 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 from armagnn.errors import RunError
+from armagnn.training.atomic import read_plain
 from armagnn.training.checkpoint import Checkpoint
-from armagnn.training.manifest import CHECKPOINT, FILES, FORMAT, MANIFEST
+from armagnn.training.manifest import CHECKPOINT, CONFIG, FILES, FORMAT, GRAPHS, LARGEST_JSON, MANIFEST
 
 
 def check_vacant(path: Path, *, overwrite: bool) -> None:
-    """Refuse a folder that holds anything, but for a run if `overwrite`. Nothing is changed."""
+    """Refuse a folder that holds anything, but for a run that had not begun, or any run if `overwrite`.
+
+    Nothing is changed.
+    """
     try:
         entries = list(path.iterdir())
     except FileNotFoundError:
         return
     except OSError as error:
         raise RunError(f"{path}: is no folder for a run ({error.strerror}). Choose another.") from error
-    if all(_is_draft(entry) for entry in entries):
+    if all(_is_draft(entry) for entry in entries) or not_begun(path):
         return
     if not _is_run(path):
         raise RunError(f"{path}: holds files that no run of armagnn wrote, and is left alone. Choose another folder.")
@@ -28,20 +32,30 @@ def check_vacant(path: Path, *, overwrite: bool) -> None:
 def make_vacant(path: Path) -> None:
     """Create the folder, or remove the files of a run from it (and only those: your own stay).
 
-    The manifest goes last, so that a half-removed run is still known for what it is.
+    The configuration and the manifest stay until those of the new run replace them: killed in between, the folder is
+    still known as a run.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
         for file in [*path.iterdir(), *path.glob("trials/*")]:
-            if FILES.fullmatch(file.relative_to(path).as_posix()) or _is_draft(file):
+            name = file.relative_to(path).as_posix()
+            if _is_draft(file) or (FILES.fullmatch(name) and name != CONFIG):
                 file.unlink()
         Checkpoint(path, CHECKPOINT).clear()
         trials = path / "trials"
         if trials.is_dir() and not any(trials.iterdir()):
             trials.rmdir()
-        (path / MANIFEST).unlink(missing_ok=True)
     except OSError as error:
         raise RunError(f"{path}: cannot be made ready for a run ({error.strerror}).") from error
+
+
+def not_begun(path: Path) -> bool:
+    """Was a run killed before its manifest was written? Then nothing is lost with the folder."""
+    try:
+        names = {entry.name for entry in path.iterdir() if not _is_draft(entry)}
+    except OSError:
+        return False
+    return CONFIG in names <= {CONFIG, GRAPHS} and _is_run(path)
 
 
 def _is_draft(file: Path) -> bool:
@@ -51,9 +65,9 @@ def _is_draft(file: Path) -> bool:
 
 def _is_run(path: Path) -> bool:
     """Does the folder claim to be a run, however damaged?"""
-    for name in ("config.json", MANIFEST):
+    for name in (CONFIG, MANIFEST):
         try:
-            if FORMAT.encode() in (path / name).read_bytes():
+            if FORMAT.encode() in read_plain(path / name, LARGEST_JSON):
                 return True
         except OSError:
             continue

@@ -14,7 +14,7 @@ from armagnn.errors import ParameterError
 from armagnn.tasks import GraphNet, GraphTask, conv_options
 from armagnn.training.description import Description
 from armagnn.training.graphs_config import GraphsConfig
-from armagnn.training.seeded import seeded
+from armagnn.training.sizes import check_memory, outline
 from armagnn.training.trial import settings
 from armagnn.training.trials import Trials
 
@@ -95,8 +95,10 @@ class GraphsProblem:
         self._fold = fold_of(config, self._dataset)
         self._features = node_features(self._dataset)
         self.description = Description.of(self._dataset, self._features, self._fold)
-        with seeded(config.seed):
-            self._net = build_graph_network(config, self.description)
+        self._net = outline(lambda: build_graph_network(config, self.description))
+        check_memory(
+            self._net, config, min(config.batch, len(self._dataset)) * self._dataset.num_nodes // len(self._dataset)
+        )
 
     def make_trials(self, seeds: Sequence[int]) -> Trials:
         """The trials of `seeds`, ready to run."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
+from armagnn.checks import choice
 from armagnn.data.folds import FOLDS
-from armagnn.errors import ParameterError, UnknownNameError
-from armagnn.training.config import RunConfig, title_of
+from armagnn.errors import ParameterError
+from armagnn.training.config import MOST_STEPS, MOST_UNITS, RunConfig, title_of
 
 POOLINGS: Final = ("mean", "padded")
 TARGETS: Final = ("auto", "labels", "attributes")
@@ -50,6 +52,14 @@ class GraphsConfig(RunConfig):
 
     kind: ClassVar[str] = "graphs"
     command: ClassVar[str] = "train graphs"
+    limits: ClassVar[Mapping[str, tuple[int, int]]] = {
+        **RunConfig.limits,
+        "depth": (1, MOST_STEPS),
+        "head": (0, MOST_UNITS),
+        "batch": (1, MOST_UNITS),
+        "fold": (0, FOLDS - 1),
+        "split_seed": (0, 2**63 - 1),
+    }
 
     data: str = "mutag"
     target: str = "auto"
@@ -77,17 +87,13 @@ class GraphsConfig(RunConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, value, known in (("pooling", self.pooling, POOLINGS), ("target", self.target, TARGETS)):
-            if value not in known:
-                raise UnknownNameError(name, value, known)
-        if self.head < 0:
-            raise ParameterError(f"head is {self.head}; it must be at least 0 (0: no hidden fully connected layer).")
-        if self.batch < 1:
-            raise ParameterError(f"batch is {self.batch}; it must be at least 1.")
-        if not 0 <= self.fold < FOLDS:
-            raise ParameterError(f"fold is {self.fold}; it must lie in 0 .. {FOLDS - 1}.")
-        if not 0 <= self.split_seed < 2**63:
-            raise ParameterError(f"split_seed is {self.split_seed}; it must lie in 0 .. 2^63 - 1.")
+        choice("pooling", self.pooling, POOLINGS)
+        choice("target", self.target, TARGETS)
+        if self.conv not in ("arma", "chebyshev", "cayley") and self.depth * self.layers > MOST_STEPS:
+            raise ParameterError(
+                f"depth is {self.depth} and layers {self.layers}: a network of {self.depth * self.layers} layers, of "
+                f"{MOST_STEPS} at most."
+            )
 
     @property
     def source(self) -> str:

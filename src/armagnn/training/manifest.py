@@ -14,14 +14,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from armagnn.errors import RunError
-from armagnn.training.atomic import write_atomic
+from armagnn.errors import RunError, shown
+from armagnn.training.atomic import read_plain, write_atomic
 
 FORMAT = "armagnn-run"
 VERSION = 2
-MANIFEST = "manifest.json"
+MANIFEST, CONFIG, GRAPHS = "manifest.json", "config.json", "graphs.json"
 CHECKPOINT = "checkpoint"  # a folder, beside what the manifest answers for
 AGAIN = "Train the run again with --overwrite."
+LARGEST_JSON = 2**27
+"""Bytes of the largest JSON file of a run: the history of a trial of a million epochs has half of them."""
+DIGEST = re.compile(r"[0-9a-f]{64}")
 # Every file a run may hold. Nothing else is ever read from, or removed with, a run folder.
 FILES = re.compile(
     r"(config|graphs|metrics)\.json|weights\.safetensors|curve\.png|trials/seed-(0|[1-9]\d{0,18})\.(json|safetensors)"
@@ -74,24 +77,26 @@ class Manifest:
         """Read and check ``manifest.json`` (itself, not yet the files it names)."""
         path = folder / MANIFEST
         try:
-            content = path.read_bytes()
-        except OSError as error:
+            content = read_plain(path, LARGEST_JSON)
+        except (OSError, ValueError) as error:  # a path with a zero byte is a ValueError
             raise RunError(f"{folder}: not a run of armagnn (no readable {MANIFEST}). Check the path.") from error
         parsed = from_bytes(path, content)
         if parsed.get("format") != FORMAT:
             raise RunError(f"{path}: not the manifest of an armagnn run. Check the path.")
         if parsed.get("version") != VERSION:
             raise RunError(
-                f"{path}: format version {parsed.get('version')!r}, this armagnn reads {VERSION}. "
+                f"{path}: format version {shown(parsed.get('version'))}, this armagnn reads {VERSION}. "
                 "Use the armagnn that wrote it."
             )
         files, complete = parsed.get("files"), parsed.get("complete")
         if not isinstance(files, dict) or not isinstance(complete, bool):
             raise RunError(f"{path}: corrupt (files or complete missing). {AGAIN}")
+        for name, digest in files.items():
+            if not FILES.fullmatch(name):  # also keeps "../" out
+                raise RunError(f"{path}: names a file that no run has: {shown(name)}.")
+            if not isinstance(digest, str) or not DIGEST.fullmatch(digest):
+                raise RunError(f"{path}: corrupt (the checksum of {name} is {shown(digest)}). {AGAIN}")
         manifest = cls(files, complete)
         if manifest.to_bytes() != content:
             raise RunError(f"{path}: corrupt (checksum mismatch). {AGAIN}")
-        foreign = [name for name in files if not FILES.fullmatch(name)]
-        if foreign:  # also keeps "../" out
-            raise RunError(f"{path}: names a file that no run has: {foreign[0]!r}.")
         return manifest

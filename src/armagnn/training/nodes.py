@@ -10,7 +10,7 @@ import torch
 from armagnn.data import NodeDataset, load
 from armagnn.tasks import NodeNet, NodeTask, conv_options
 from armagnn.training.config import TrainConfig
-from armagnn.training.seeded import seeded
+from armagnn.training.sizes import check_memory, outline
 from armagnn.training.trial import settings
 from armagnn.training.trials import Trials
 
@@ -76,8 +76,7 @@ class NodesProblem:
         self.config, self._device = config, config.torch_device()
         self._dataset = load(config.dataset)
         self.sha256 = self._dataset.sha256
-        with seeded(config.seed):
-            build_network(config, self._dataset)
+        check_memory(outline(lambda: build_network(config, self._dataset)), config, self._dataset.num_nodes)
 
     def make_trials(self, seeds: Sequence[int]) -> Trials:
         """The trials of `seeds`, ready to run."""

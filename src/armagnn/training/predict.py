@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from armagnn.data import NodeDataset, load
-from armagnn.errors import RunError
+from armagnn.errors import ParameterError, RunError, shown
 from armagnn.training.config import TrainConfig
 from armagnn.training.nodes import build_network
 from armagnn.training.run import Run
-from armagnn.training.seeded import seeded
+from armagnn.training.sizes import Net, outline
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,24 +70,40 @@ def predict(run: Run) -> Prediction:
         >>> predict(Run.open("runs/cora")).probabilities.shape  # doctest: +SKIP
         torch.Size([2708, 7])
     """
-    config = run.config
+    config = opened(run).config
     if not isinstance(config, TrainConfig):
         raise RunError(f"{run.path}: is a run on {config.kind}; use predict_graphs.")
-    weights = run.weights()
     dataset = load(config.dataset)
     run.check_data(dataset.sha256)
-    with seeded(config.seed):
-        net = build_network(config, dataset)
-    put_weights(net, weights, run)
+    net = trained(run, lambda: build_network(config, dataset))
     with torch.no_grad():
         logits = net(dataset.x, net.conv1.operator(dataset.edge_index, dataset.num_nodes))
     return Prediction(dataset, torch.sigmoid(logits) if dataset.multilabel else torch.softmax(logits, dim=-1))
 
 
-def put_weights(net: nn.Module, weights: dict[str, Tensor], run: Run) -> None:
-    """Give a network the weights of a run, and make it ready to predict."""
-    try:
-        net.load_state_dict(weights)
-    except RuntimeError as error:
-        raise RunError(f"{run.path}: the weights do not fit the configuration ({error}).") from error
+def opened(run: Run) -> Run:
+    """The run, if it is one."""
+    if not isinstance(run, Run):
+        raise ParameterError(f"run must be a run that is open, as Run.open(path) gives it, got {shown(run)}.")
+    return run
+
+
+def trained(run: Run, build: Callable[[], Net]) -> Net:
+    """The network that `build` makes, with the weights of a finished run, ready to predict.
+
+    The network takes no memory before its shapes are known to be those of the weights.
+    """
+    weights = run.weights()
+    net = outline(build)
+    expected = net.state_dict()
+    for name in sorted(expected.keys() | weights.keys()):
+        sides = [(tuple(w.shape), w.dtype) if w is not None else None for w in (weights.get(name), expected.get(name))]
+        if sides[0] != sides[1]:
+            has, wants = (f"of shape {side[0]} and {side[1]}" if side else "missing" for side in sides)
+            raise RunError(
+                f"{run.path}: the weights do not fit the configuration ({shown(name)} is {has} in the run, {wants} in "
+                "the network)."
+            )
+    net.load_state_dict(weights, assign=True)
     net.eval()
+    return net

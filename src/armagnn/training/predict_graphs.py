@@ -11,16 +11,15 @@ import torch
 from torch import Tensor
 
 from armagnn.data import GraphsDataset
-from armagnn.errors import DataError, RunError
+from armagnn.errors import DataError, ParameterError, RunError, shown
 from armagnn.operators.batches import GraphBatches
 from armagnn.tasks import GraphNet
 from armagnn.tasks.graph import CHUNK
 from armagnn.training.description import Description
 from armagnn.training.graphs import build_graph_network, fold_of, is_folder, read_graphs
 from armagnn.training.graphs_config import GraphsConfig
-from armagnn.training.predict import put_weights
+from armagnn.training.predict import opened, trained
 from armagnn.training.run import Run
-from armagnn.training.seeded import seeded
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,41 +56,48 @@ class GraphsPrediction:
         return table.getvalue()
 
 
-def predict_graphs(run: Run, data: str | os.PathLike[str] | None = None) -> GraphsPrediction:
+def predict_graphs(run: Run, data: str | os.PathLike[str] | GraphsDataset | None = None) -> GraphsPrediction:
     """What the best weights of a finished run say about the graphs `data`, or about its own.
 
-    New graphs are a folder in TU's format, an ``.npz`` file (neither needs labels) or a name of the catalogue; the
-    data that the run was trained on are not needed then. It runs on the CPU, wherever the run was trained.
+    New graphs are a folder in TU's format, an ``.npz`` file (neither needs labels), a name of the catalogue, or a
+    dataset that is loaded already; the data that the run was trained on are not needed then. It runs on the CPU,
+    wherever the run was trained.
 
     Example:
         >>> predict_graphs(Run.open("runs/mine"), "new/graphs").labels()[:3]  # doctest: +SKIP
         [1, -1, 1]
     """
-    config = run.config
+    config = opened(run).config
     if not isinstance(config, GraphsConfig):
         raise RunError(f"{run.path}: is a run on {config.kind}, not on graphs; it predicts those of its own data only.")
-    weights, description = run.weights(), run.graphs()
-    with seeded(config.seed):
-        net = build_graph_network(config, description)
-    put_weights(net, weights, run)
+    description = run.graphs()
+    net = trained(run, lambda: build_graph_network(config, description))
     split: list[str] | None = None
-    source = config.data if data is None else os.fspath(data)
     if data is None:
-        graphs = read_graphs(source, config.target)  # type: ignore[arg-type]  # the config checks it
+        graphs = read_graphs(config.data, config.target)  # type: ignore[arg-type]  # the config checks it
         run.check_data(graphs.sha256)
         split = ["train"] * len(graphs)
         fold = fold_of(config, graphs)
         for name, ids in (("val", fold.val), ("test", fold.test)):
             for graph in ids.tolist():
                 split[graph] = name
+    elif isinstance(data, GraphsDataset):
+        graphs = data
+    elif isinstance(data, str | os.PathLike):
+        graphs = read_graphs(os.fspath(data), "none")
     else:
-        graphs = read_graphs(source, "none")
+        raise ParameterError(
+            "data must be a folder in TU's format, an .npz file, the name of a dataset, or a GraphsDataset, got "
+            f"{shown(data)}."
+        )
     x = description.features(graphs)
     _refuse(graphs, graphs.graph[~x.isfinite().all(1)], "its features overflow when they are scaled")
     outputs = _outputs(net, graphs, x)
     values = description.own_units(outputs) if description.regression else torch.softmax(outputs, dim=-1)
     _refuse(graphs, (~values.isfinite().all(1)).nonzero().flatten(), "what the network says of it overflows")
-    return GraphsPrediction(description, values, int(is_folder(source)), split)
+    source = config.data if data is None else data
+    first = 0 if isinstance(source, GraphsDataset) else int(is_folder(os.fspath(source)))
+    return GraphsPrediction(description, values, first, split)
 
 
 def _refuse(graphs: GraphsDataset, wrong: Tensor, why: str) -> None:

@@ -15,9 +15,10 @@
 from __future__ import annotations
 
 import math
+import os
 import platform
 import shlex
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,20 +28,35 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from armagnn.errors import RunError
-from armagnn.training.atomic import write_atomic
+from armagnn.errors import ParameterError, RunError, shown
+from armagnn.training.atomic import read_plain, write_atomic
 from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.config import RunConfig
 from armagnn.training.curve import draw_curves
 from armagnn.training.description import Description
+from armagnn.training.folder import not_begun
 from armagnn.training.graphs_config import GraphsConfig
-from armagnn.training.manifest import AGAIN, CHECKPOINT, FORMAT, VERSION, Manifest, from_bytes, sha256, to_bytes
+from armagnn.training.manifest import (
+    AGAIN,
+    CHECKPOINT,
+    CONFIG,
+    DIGEST,
+    FORMAT,
+    GRAPHS,
+    LARGEST_JSON,
+    VERSION,
+    Manifest,
+    from_bytes,
+    sha256,
+    to_bytes,
+)
 from armagnn.training.metrics import best_trial, summarise
 from armagnn.training.problem import CONFIGS
 from armagnn.training.trial import Trial
 
-CONFIG, GRAPHS, METRICS, WEIGHTS = "config.json", "graphs.json", "metrics.json", "weights.safetensors"
-CURVE = "curve.png"
+METRICS, WEIGHTS, CURVE = "metrics.json", "weights.safetensors", "curve.png"
+LARGEST = 2**31
+"""Bytes of the largest file of weights."""
 
 
 def current_versions() -> dict[str, str]:
@@ -95,18 +111,32 @@ class Run:
     @classmethod
     def open(cls, path: str | Path) -> Run:
         """Open a run folder; a corrupt, truncated or foreign one is a :class:`~armagnn.errors.RunError`."""
+        if not isinstance(path, str | os.PathLike):
+            raise ParameterError(f"path must be the path of a run folder, got {shown(path)}.")
         path = Path(path)
+        if not_begun(path):
+            raise RunError(f"{path}: the run was interrupted before it began. Start it again, without --resume.")
         manifest = Manifest.read(path)
         for name in manifest.files:
             _read(path, manifest, name)
         content = from_bytes(path / CONFIG, _read(path, manifest, CONFIG))
-        if not isinstance(content.get("dataset_sha256"), str) or not isinstance(content.get("versions"), dict):
-            raise RunError(f"{path / CONFIG}: dataset_sha256 or versions missing. {AGAIN}")
+        digest, versions = content.get("dataset_sha256"), content.get("versions")
+        if not isinstance(digest, str) or not DIGEST.fullmatch(digest):
+            raise RunError(f"{path / CONFIG}: dataset_sha256 is {shown(digest)}, no checksum. {AGAIN}")
+        if not isinstance(versions, dict) or not all(isinstance(version, str) for version in versions.values()):
+            raise RunError(f"{path / CONFIG}: versions are {shown(versions)}, not texts by name. {AGAIN}")
         kind = content.get("kind", "nodes")  # the first runs did not say, and were on nodes
         if not isinstance(kind, str) or kind not in CONFIGS:
-            raise RunError(f"{path / CONFIG}: a run on {kind!r}, which this armagnn does not know. Use a newer one.")
-        config = CONFIGS[kind].from_json(content.get("config"))
-        run = cls(path, config, content["dataset_sha256"], content["versions"], manifest)
+            raise RunError(
+                f"{path / CONFIG}: a run on {shown(kind)}, which this armagnn does not know. Use a newer one."
+            )
+        try:
+            config = CONFIGS[kind].from_json(content.get("config"))
+        except RunError as error:
+            raise RunError(f"{path / CONFIG}: {error} {AGAIN}") from error
+        if content.get("seeds") != list(config.all_seeds):
+            raise RunError(f"{path / CONFIG}: seeds are not those of the configuration. {AGAIN}")
+        run = cls(path, config, digest, versions, manifest)
         run._check_files()
         return run
 
@@ -160,22 +190,18 @@ class Run:
     def save_trial(self, trial: Trial) -> None:
         """Keep a finished trial for good."""
         results, weights = _trial_files(trial.seed)
-        content = {field.name: getattr(trial, field.name) for field in fields(Trial) if field.name != "state"}
-        content["history"] = {name: list(map(_finite, values)) for name, values in trial.history.items()}
         self._write(weights, safetensors.torch.save(trial.state))
-        self._write(results, to_bytes(content))
+        self._write(results, to_bytes(trial.to_json()))
         self.manifest.write(self.path)
 
     def load_trial(self, seed: int) -> Trial:
         """A finished trial."""
         results, weights = _trial_files(seed)
         content = from_bytes(self.path / results, self._read(results))
+        state = _parse_weights(self.path / weights, self._read(weights))
         try:
-            past = content.pop("history").items()
-            history = {name: [math.nan if value is None else value for value in values] for name, values in past}
-            state = _parse_weights(self.path / weights, self._read(weights))
-            return Trial(**content, history=history, state=state)
-        except (TypeError, KeyError, AttributeError) as error:
+            return Trial.from_json(content, state, seed, self.config.epochs)
+        except ValueError as error:
             raise RunError(f"{self.path / results}: not the results of a trial ({error}). {AGAIN}") from error
 
     def trials(self) -> list[Trial]:
@@ -201,14 +227,21 @@ class Run:
             )
 
     def metrics(self) -> dict[str, Any]:
-        """The content of ``metrics.json``."""
+        """The content of ``metrics.json``, which says what the trials say."""
         self.require_complete()
-        return from_bytes(self.path / METRICS, self._read(METRICS))
+        found = from_bytes(self.path / METRICS, self._read(METRICS))
+        if not _alike(found, summarise(self.trials(), self.config.stop_on)):
+            raise RunError(f"{self.path / METRICS}: not the summary of the trials. {AGAIN}")
+        return found
 
     def weights(self) -> dict[str, Tensor]:
-        """The weights of the best trial."""
+        """The weights of the best trial: finite real numbers."""
         self.require_complete()
-        return _parse_weights(self.path / WEIGHTS, self._read(WEIGHTS))
+        weights = _parse_weights(self.path / WEIGHTS, self._read(WEIGHTS))
+        for name, weight in weights.items():
+            if not weight.is_floating_point() or not bool(weight.isfinite().all()):
+                raise RunError(f"{self.path / WEIGHTS}: {shown(name)} holds no finite real numbers. {AGAIN}")
+        return weights
 
     def _write(self, name: str, content: bytes) -> None:
         write_atomic(self.path / name, content)
@@ -218,9 +251,19 @@ class Run:
         return _read(self.path, self.manifest, name)
 
 
-def _finite(value: float) -> float | None:
-    """JSON has no NaN: losses after a divergence, which came later than the restored state, are null."""
-    return value if math.isfinite(value) else None
+def _alike(found: Any, expected: Any) -> bool:
+    """Is it the same JSON, up to the last digits? Other versions of Python sum in another order."""
+    if isinstance(expected, dict):
+        return (
+            isinstance(found, dict)
+            and found.keys() == expected.keys()
+            and all(_alike(found[name], value) for name, value in expected.items())
+        )
+    if isinstance(expected, list):
+        return isinstance(found, list) and len(found) == len(expected) and all(map(_alike, found, expected))
+    if isinstance(expected, float):
+        return isinstance(found, float) and math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-12)
+    return type(found) is type(expected) and bool(found == expected)
 
 
 def _trial_files(seed: int) -> tuple[str, str]:
@@ -231,7 +274,7 @@ def _read(folder: Path, manifest: Manifest, name: str) -> bytes:
     if name not in manifest.files:
         raise RunError(f"{folder}: the run has no {name}. {AGAIN}")
     try:
-        content = (folder / name).read_bytes()
+        content = read_plain(folder / name, LARGEST_JSON if name.endswith(".json") else LARGEST)
     except OSError as error:
         raise RunError(f"{folder / name}: missing or unreadable ({error.strerror}). {AGAIN}") from error
     if sha256(content) != manifest.files[name]:
@@ -242,5 +285,5 @@ def _read(folder: Path, manifest: Manifest, name: str) -> bytes:
 def _parse_weights(path: Path, content: bytes) -> dict[str, Tensor]:
     try:
         return safetensors.torch.load(content)
-    except (SafetensorError, ValueError, KeyError) as error:
+    except (SafetensorError, ValueError, LookupError, RuntimeError, TypeError) as error:
         raise RunError(f"{path}: not a safetensors file ({error}). {AGAIN}") from error

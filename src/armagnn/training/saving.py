@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from armagnn.training.checkpoint import Checkpoint
+from armagnn.errors import RunError
+from armagnn.training.checkpoint import AGAIN, Checkpoint
 from armagnn.training.run import current_versions
 from armagnn.training.setting import Outcome
 from armagnn.training.trials import Trials
@@ -29,10 +30,14 @@ class Saver:
         self._last = time.monotonic()
         saved = checkpoint.load()
         # one of other software, or of another network, is no use: the trials begin anew
-        if saved is not None and saved.get("versions") == current_versions():
+        if saved is None or saved.get("versions") != current_versions():
+            return
+        try:
             state, rules = saved["trials"], {keeper.rule for keeper in trials.keepers}
             if state["params"].keys() == trials.params.keys() and state.get("keepers", {}).keys() == rules:
                 trials.restore(state, trials.settings)
+        except (LookupError, TypeError, AttributeError, RunError) as error:
+            raise RunError(f"{checkpoint.path}: does not fit the trials ({error}). {AGAIN}") from error
 
     def in_turns(self) -> Iterator[Outcome | None]:
         """Train, and yield every trial when it has stopped; None as `Trials.in_turns` does."""

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from armagnn.checks import integer, probability, real
+from armagnn.errors import ParameterError, shown
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -24,6 +27,19 @@ class Setting:
     l2: float
     rates: tuple[float, ...] = ()
     target: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rates, tuple | list):
+            raise ParameterError(f"rates must be a tuple of drop rates, got {shown(self.rates)}.")
+        checked = {
+            "seed": integer("seed", self.seed, -(2**63), 2**63 - 1),
+            "lr": real("lr", self.lr, least=0),
+            "l2": real("l2", self.l2, least=0),
+            "rates": tuple(probability("a drop rate", rate) for rate in self.rates),
+            "target": integer("target", self.target, 0),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True, eq=False)

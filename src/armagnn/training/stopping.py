@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from armagnn.errors import ParameterError, UnknownNameError
+from typing import Final
+
+from armagnn.checks import choice, integer
 
 Score = tuple[float, ...]
-RULES = ("accuracy", "loss")
+RULES: Final = ("accuracy", "loss")
+MOST_PATIENCE: Final = 2**62
+"""More than any training has epochs, and an epoch more still fits into 64 bits."""
 
 
 def check_stopping(stop_on: str, patience: int) -> None:
     """Refuse a rule that does not exist or a patience that never waits."""
-    if stop_on not in RULES:
-        raise UnknownNameError("stopping rule", stop_on, RULES)
-    if patience < 1:
-        raise ParameterError(f"patience is {patience}; it must be at least 1.")
+    choice("stopping rule", stop_on, RULES)
+    integer("patience", patience, 1, MOST_PATIENCE)
 
 
 def score(stop_on: str, loss: float, accuracy: float) -> Score:

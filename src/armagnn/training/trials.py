@@ -20,6 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from armagnn.checks import integer, real
+from armagnn.errors import RunError
 from armagnn.kernels import backend
 from armagnn.kernels.random import keys, source
 from armagnn.nn.drop import Zero
@@ -36,6 +38,9 @@ DRAWS: Final = 64
 
 AHEAD: Final = 128
 """Steps whose seeds are drawn at a time."""
+
+SEEDS_BYTES: Final = 8 * AHEAD * DRAWS
+"""Bytes of these seeds, of a trial."""
 
 LOOK: Final = {"cpu": 5, "cuda": 25}
 """Steps between two looks at who has stopped (epochs are not broken up); a look waits for the device, and changes no
@@ -139,12 +144,19 @@ class Trials:
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any], settings: Sequence[Setting]) -> bool:
-        """Go on from a `state` with the trials of `settings`; False, and nothing done, if it does not have them all."""
-        saved = [
-            Setting(int(seed), lr, l2, tuple(rates), int(target)) for seed, lr, l2, target, *rates in state["settings"]
-        ]
-        if not set(settings) <= set(saved):
-            return False
+        """Go on from a `state` with the trials of `settings`; False, and nothing done, if it does not have them all.
+
+        A state of other trials, or a damaged one, is a `RunError`, and nothing is done either.
+        """
+        try:
+            saved = [Setting(seed, lr, l2, tuple(rates), target) for seed, lr, l2, target, *rates in state["settings"]]
+            if len({len(setting.rates) for setting in (*saved, *settings)}) != 1:
+                raise ValueError("other numbers of drop rates")
+            self._check(state, len(saved))
+            if not set(settings) <= set(saved):
+                return False
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise RunError(f"not a state of these trials: {error}") from error
         self.settings = saved
         self.params = {name: value.to(self.device).clone() for name, value in state["params"].items()}
         self._start()
@@ -159,6 +171,31 @@ class Trials:
         self._draw_seeds(self.done * self.task.steps)
         self._keep([index for index, setting in enumerate(saved) if setting in set(settings)])
         return True
+
+    def _check(self, state: Mapping[str, Any], trials: int) -> None:
+        """Raise unless a state has what `state` gives, for so many trials of this network."""
+        done = integer("done", state["done"], 0, self.epochs)
+        spent = [real("spent", seconds, least=0) for seconds in state["spent"]]
+        if not 0 < trials == len(spent):
+            raise ValueError(f"{len(spent)} times for {trials} trials")
+        shapes = {name: list(param.shape) for name, param in self.params.items()}
+        for name, shape in shapes.items():
+            shape[self.axes[name]] = trials
+        expected = [(state[part], shapes) for part in ("params", "mean", "square")]
+        if state["keepers"].keys() != {keeper.rule for keeper in self.keepers}:
+            raise ValueError("other stopping rules")
+        own = {"score": [trials, 2], "best_epoch": [trials], "active": [trials]}
+        for keeper in state["keepers"].values():
+            expected += [(keeper["kept"], shapes), ({name: keeper[name] for name in own}, own)]
+        own = {"history": [done, 3, trials], "active": [trials]}
+        expected.append(({name: state[name] for name in own}, own))
+        like: dict[str, Tensor] = {**self.params, **vars(self.keepers[0]), "history": self.history}
+        for found, wanted in expected:
+            if found.keys() != wanted.keys():
+                raise ValueError("parameters of another network")
+            for name, shape in wanted.items():
+                if list(found[name].shape) != shape or found[name].dtype != like[name].dtype:
+                    raise ValueError(f"{name} has shape {tuple(found[name].shape)} and type {found[name].dtype}")
 
     # ---------------------------------------------------------------------------------------------------------- epoch
 

@@ -3,11 +3,14 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from armagnn.errors import ParameterError
 from armagnn.kernels.random import (
@@ -18,6 +21,7 @@ from armagnn.kernels.random import (
     draw_seed,
     keep_mask,
     keys,
+    pass_seed,
     philox,
     source,
     threshold,
@@ -205,3 +209,30 @@ def test_source_ends_with_an_error_too() -> None:
     torch.manual_seed(0)
     first = draw_seed(torch.device("cpu"))
     assert first.tolist() != [1]
+
+
+def test_another_thread_does_not_take_the_seeds_of_a_training() -> None:
+    seeds, device = torch.arange(4), torch.device("cpu")
+
+    def draw_elsewhere() -> list[Tensor]:
+        pass_seed()
+        return [draw_seed(device) for _ in range(9)]  # more than there are: each would raise, or take the training's
+
+    def train(start: int) -> list[int]:
+        with source(seeds + start):
+            drawn = []
+            for _ in seeds:
+                drawn.append(int(draw_seed(device)))
+                barrier.wait(10)
+            return drawn
+
+    with ThreadPoolExecutor(2) as pool:
+        with source(seeds):
+            assert int(draw_seed(device)) == 0
+            assert len(pool.submit(draw_elsewhere).result()) == 9
+            with source(seeds + 7):  # one within the other
+                assert int(draw_seed(device)) == 7
+            assert int(draw_seed(device)) == 1
+        barrier = threading.Barrier(2)
+        both = [pool.submit(train, start) for start in (0, 100)]
+        assert [future.result() for future in both] == [[0, 1, 2, 3], [100, 101, 102, 103]]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -34,7 +35,8 @@ KEYS: Final = 2
 
 Words = TypeVar("Words", Tensor, np.ndarray[Any, np.dtype[np.int64]])
 
-_source: list[Iterator[Tensor]] = []
+_source: ContextVar[Iterator[Tensor] | None] = ContextVar("source", default=None)
+"""The seeds of the training that runs in this thread; other threads draw their own."""
 
 
 def keys(seed: Tensor, epochs: range, count: int) -> Tensor:
@@ -56,12 +58,15 @@ def keys(seed: Tensor, epochs: range, count: int) -> Tensor:
 
 @contextmanager
 def source(seeds: Tensor) -> Iterator[None]:
-    """Let `draw_seed` give ``seeds[0]``, ``seeds[1]``, ... inside, instead of numbers of torch's generator."""
-    _source.append(iter(seeds.unbind(0)))
+    """Let `draw_seed` give ``seeds[0]``, ``seeds[1]``, ... inside, instead of numbers of torch's generator.
+
+    Only this thread sees them, and no code that torch.compile has compiled.
+    """
+    token = _source.set(iter(seeds.unbind(0)))
     try:
         yield
     finally:
-        _source.pop()
+        _source.reset(token)
 
 
 def draw_seed(device: torch.device) -> Tensor:
@@ -70,19 +75,26 @@ def draw_seed(device: torch.device) -> Tensor:
     It is a tensor on the device, never a Python number: nothing synchronises, and a captured or compiled graph
     draws a fresh one each time it runs. Within `source` it is the next of the seeds given there.
     """
-    if _source:
-        return _next_seed().reshape(1)
+    seeds = _seeds()
+    if seeds is not None:
+        return _next_seed(seeds).reshape(1)
     return torch.randint(0, 2**62, (1,), dtype=torch.int64, device=device)
 
 
 def pass_seed() -> None:
     """Leave out the next seed of a `source`, if there is one: those behind it stay what they are."""
-    if _source:
-        _next_seed()
+    seeds = _seeds()
+    if seeds is not None:
+        _next_seed(seeds)
 
 
-def _next_seed() -> Tensor:
-    seed = next(_source[-1], None)
+def _seeds() -> Iterator[Tensor] | None:
+    """Return the seeds of this thread. Compiled code has none: torch.compile cannot look at a context variable."""
+    return None if torch.compiler.is_compiling() else _source.get()
+
+
+def _next_seed(seeds: Iterator[Tensor]) -> Tensor:
+    seed = next(seeds, None)
     if seed is None:
         raise ParameterError("the network draws more dropout masks in one pass than there are seeds: fewer layers.")
     return seed

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels import reference
+from armagnn.kernels.transforms import traced
 
 _HAS_NUMBA: Final = importlib.util.find_spec("numba") is not None
 _HAS_TRITON: Final = importlib.util.find_spec("triton") is not None
@@ -40,7 +41,7 @@ LONG: Final = 256
 def keep_rows_whole(rowptr: Tensor) -> None:
     """Say that no row of a matrix is to be cut: kernels then need not look for long rows, and wait for no device."""
     tell = getattr(backend(rowptr.device), "keep_rows_whole", None)
-    if tell is not None and not torch.compiler.is_compiling():  # what is traced has no rows yet
+    if tell is not None and not traced():  # what is traced has no rows yet
         tell(rowptr)
 
 
@@ -51,5 +52,5 @@ def cut_rows(rowptr: Tensor, nonzeros: int) -> None:
     they do not meet this very tensor: under ``torch.func.grad``, or compiled.
     """
     tell = getattr(backend(rowptr.device), "cut_rows", None)
-    if tell is not None and not torch.compiler.is_compiling():
+    if tell is not None and not traced():
         tell(rowptr, nonzeros)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels.layer_run import Matrix, Run, Settings
+from armagnn.kernels.transforms import forward_mode, recording
 
 
 class _Layer(torch.autograd.Function):
@@ -85,8 +86,8 @@ def usable(op: Matrix, sparse: Matrix | None) -> bool:
         op[0].shape[0] > 1
         and not op[2].requires_grad
         and not (sparse is not None and sparse[2].requires_grad)
-        and not torch.compiler.is_compiling()
-        and not torch._C._len_torch_dispatch_stack()
+        and not recording()
+        and not forward_mode()
         and not torch._C._are_functorch_transforms_active()
         and not torch.is_autocast_enabled(op[2].device.type)
     )

@@ -13,7 +13,7 @@ from torch._C import _functorch
 from armagnn.kernels.layer import arma_layer
 from armagnn.kernels.layer_run import Matrix, Settings
 from armagnn.kernels.products import split
-from armagnn.kernels.transforms import apply_rule, batching, is_batched
+from armagnn.kernels.transforms import apply_rule, batching, forward_mode, is_batched, needs_gradient, recording
 
 
 class Fixed(NamedTuple):
@@ -120,13 +120,6 @@ def arma_trials(
     return apply_rule(interpreter, functools.partial(_of_trials, fixed), (x, value, w0, w, v, bias, seed, p))
 
 
-def needs_gradient(tensor: Tensor) -> bool:
-    """Return whether gradients are wanted of a tensor, or, under vmap, of the trials it stands for."""
-    if is_batched(tensor):  # which itself always says that it needs none
-        return needs_gradient(_functorch.get_unwrapped(tensor))
-    return tensor.requires_grad
-
-
 def usable_by_trials(op: Matrix, pattern: Matrix, fixed: tuple[Tensor, ...], free: tuple[Tensor | None, ...]) -> bool:
     """Return whether a layer under vmap may run as one operation for all trials.
 
@@ -145,7 +138,7 @@ def usable_by_trials(op: Matrix, pattern: Matrix, fixed: tuple[Tensor, ...], fre
         and not op[2].requires_grad
         and not any(needs_gradient(tensor) for tensor in fixed)
         and any(is_batched(tensor) for tensor in (*fixed, *free) if tensor is not None)
-        and not torch.compiler.is_compiling()
-        and not torch._C._len_torch_dispatch_stack()
+        and not recording()
+        and not forward_mode()
         and not torch.is_autocast_enabled(op[2].device.type)
     )

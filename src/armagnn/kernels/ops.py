@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 from torch._C import _functorch
 
+from armagnn.errors import GraphError, ShapeError
 from armagnn.kernels.backends import backend
-from armagnn.kernels.transforms import apply_rule, batching, is_batched
+from armagnn.kernels.transforms import apply_rule, batching, is_batched, recording
 
 ACTIVATIONS: Final = ("none", "relu", "leaky_relu", "elu", "tanh", "sigmoid")
 """Activations of `gcs` whose derivative is a function of their value, so that nothing else need be kept."""
@@ -119,9 +120,48 @@ _implementations: Final[dict[str, Callable[..., Any]]] = {
     "sort_coo": lambda row, col, m, n: backend(row.device).sort_coo(row, col, m, n),
     "transpose": lambda rowptr, col, n: backend(col.device).transpose(rowptr, col, n),
 }
-for _name, _function in _implementations.items():
+
+
+def _check_rows(t_rowptr: Tensor, x: Tensor) -> None:
+    """Raise unless x has a row for each column of a matrix."""
+    if x.shape[0] != t_rowptr.shape[0] - 1:
+        raise ShapeError(f"x must have {t_rowptr.shape[0] - 1} rows, one per node, got {x.shape[0]}{_RECORDED}")
+
+
+def _check_ids(row: Tensor, col: Tensor, num_rows: int, num_cols: int) -> None:
+    """Raise where an id lies outside the matrix; a GPU, which could not crash the process, is not waited for."""
+    for ids, size in ((row, num_rows), (col, num_cols)):
+        if ids.device.type == "cpu" and ids.numel():
+            low, high = (int(end) for end in ids.aminmax())
+            if low < 0 or high >= size:
+                wrong = low if low < 0 else high
+                raise GraphError(f"an edge names node {wrong}, but ids run from 0 to {size - 1}{_RECORDED}")
+
+
+_RECORDED: Final = ": a traced or exported program takes the sizes of its example, except those exported as dynamic."
+_CHECKS: Final[dict[str, Callable[..., None]]] = {
+    "spmm": lambda *args: _check_rows(args[3], args[8]),
+    "gcs": lambda *args: _check_rows(args[3], args[8]),
+    "sort_coo": _check_ids,
+}
+"""What recorded code must ask before it reads memory: Python's own checks are not recorded with it."""
+
+
+def _checked(name: str) -> Callable[..., Any]:
+    check, function = _CHECKS.get(name), _implementations[name]
+    if check is None:
+        return function
+
+    def checked(*args: Any) -> Any:
+        check(*args)
+        return function(*args)
+
+    return checked
+
+
+for _name in _implementations:
     for _key in ("CPU", "CUDA", "CompositeExplicitAutograd"):
-        _library.impl(_name, _function, _key)  # type: ignore[no-untyped-call]
+        _library.impl(_name, _checked(_name), _key)  # type: ignore[no-untyped-call]
 
 
 # --------------------------------------------------------------------------------------------- shapes for the compiler
@@ -213,7 +253,7 @@ def register(name: str, setup: Any, backward: Any, vmap: Any) -> None:
 
 
 def _call(name: str, args: tuple[Any, ...]) -> Tensor:
-    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():  # fake tensors, counters, tracers
+    if recording():
         return getattr(torch.ops.armagnn, name)(*args)  # type: ignore[no-any-return]
     rules = _rules[name]
     if not torch._C._are_functorch_transforms_active():

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels.backends import backend
+from armagnn.kernels.transforms import traced
 
 
 class _Product(torch.autograd.Function):
@@ -71,7 +72,7 @@ def product(a: Tensor, b: Tensor) -> Tensor:
     """
     device = b.device.type
     alone = device != "cuda" and not torch._C._are_functorch_transforms_active()
-    if alone or torch.compiler.is_compiling():  # there is nothing that torch would not do as well
+    if alone or traced():  # there is nothing that torch would not do as well
         return a @ b
     if torch.is_autocast_enabled(device) and b.dtype != torch.float64:
         # here, and not inside: the backward pass must see the same types

@@ -11,6 +11,23 @@ from torch import Tensor
 from torch._C import _functorch
 from torch._functorch.autograd_function import VmapInfo
 from torch._functorch.pyfunctorch import VmapInterpreter, retrieve_current_functorch_interpreter
+from torch.autograd import forward_ad
+
+
+def traced() -> bool:
+    """Return whether what runs is recorded, to run again on other values: compiled, exported or by ``torch.jit.trace``.
+
+    No value may then decide what is done.
+    """
+    return torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+
+
+def recording() -> bool:
+    """Return whether what runs is `traced` or seen by a mode of torch: fake tensors, counters.
+
+    What is called must then be registered operators, each of which the recording keeps as one node.
+    """
+    return traced() or bool(torch._C._len_torch_dispatch_stack())
 
 
 def batching() -> VmapInterpreter | None:
@@ -39,6 +56,25 @@ def apply_rule(interpreter: VmapInterpreter, rule: Callable[..., tuple[Tensor, i
 def is_batched(tensor: Any) -> bool:
     """Return whether a tensor stands for those of all trials of a vmap."""
     return isinstance(tensor, Tensor) and bool(_functorch.is_batchedtensor(tensor))
+
+
+def forward_mode() -> bool:
+    """Return whether derivatives are carried forwards, by ``torch.func.jvp`` or ``torch.autograd.forward_ad``."""
+    return forward_ad._current_level >= 0
+
+
+def has_tangent(tensor: Tensor) -> bool:
+    """Return whether a derivative is carried forwards with a tensor, or, under vmap, with those it stands for."""
+    while is_batched(tensor):
+        tensor = _functorch.get_unwrapped(tensor)
+    return forward_mode() and forward_ad.unpack_dual(tensor).tangent is not None
+
+
+def needs_gradient(tensor: Tensor) -> bool:
+    """Return whether derivatives by a tensor are wanted, or, under vmap, by those of the trials it stands for."""
+    while is_batched(tensor):  # which itself always says that it needs none
+        tensor = _functorch.get_unwrapped(tensor)
+    return tensor.requires_grad or has_tangent(tensor)
 
 
 def as_they_are(device: torch.device) -> AbstractContextManager[Any]:

@@ -11,7 +11,7 @@ from torch.nn.parameter import Parameter
 
 from armagnn import kernels
 from armagnn.errors import ParameterError
-from armagnn.kernels.transforms import is_batched
+from armagnn.kernels.transforms import is_batched, traced
 from armagnn.nn.cayley_transform import Jacobi, needed_degree, responses
 from armagnn.nn.checks import check_size
 from armagnn.nn.conv import Conv, times
@@ -133,7 +133,7 @@ class CayleyConv(Conv):
         assert op is not None
         if not is_polynomial(op):
             return self._iterated(x, Jacobi(op, self.zoom, self.jacobi))
-        if isinstance(x, Tensor) and op.blocks is not None and not torch.compiler.is_compiling():
+        if isinstance(x, Tensor) and op.blocks is not None and not traced():
             return spectral_blocks(op.blocks, x, self.weight, self._table(op.blocks.frequencies - 1.0, op.dtype))
         channels, degree = (self.in_channels, self.out_channels), self._degree(op.dtype)
         if isinstance(x, Tensor) and spectral_pays(op, x.shape[1], degree, channels):
@@ -144,7 +144,7 @@ class CayleyConv(Conv):
         """Return whether to multiply the D + 1 terms T_n X by weights, or X by 1 + 2 K of them."""
         if not self._filters_first(x):
             return False
-        if torch.compiler.is_compiling() or x.device.type != "cpu" or not is_batched(x):
+        if traced() or x.device.type != "cpu" or not is_batched(x):
             return True
         # a processor multiplies the many small matrices of trials slowly: the fewer the better
         degree, near = self._degree(op.dtype), op.nnz / max(1, op.num_nodes)

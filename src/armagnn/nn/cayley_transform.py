@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from armagnn import kernels
+from armagnn.kernels.transforms import traced
 from armagnn.operators import GraphOperator
 from armagnn.operators.csr import Arguments
 
@@ -85,7 +86,7 @@ def responses(zoom: Tensor, iterations: int, order: int, e: Tensor) -> Tensor:
         >>> responses(torch.tensor(1.0), 60, 1, torch.tensor([0.0], dtype=torch.float64)).round(decimals=4) + 0.0
         tensor([[1., 0., 2.]], dtype=torch.float64)
     """
-    if torch.compiler.is_compiling():
+    if traced():
         return _with_slopes(zoom, iterations, order, e)[0]
     return _Responses.apply(zoom, iterations, order, e)[0]  # type: ignore[no-any-return,no-untyped-call]
 
@@ -157,7 +158,7 @@ def needed_degree(iterations: int, order: int) -> int:
     """
     found = _needed.get((iterations, order))
     if found is None:
-        if torch.compiler.is_compiling():
+        if traced():
             return order * (iterations + 1)
         found = _needed[iterations, order] = _find_needed(iterations, order)
     return found
@@ -214,7 +215,7 @@ class Jacobi:
 
     def _by_hand(self) -> bool:
         """Return whether gradients may be asked for, but none with respect to the operator."""
-        if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+        if traced() or not torch.is_grad_enabled():
             return False
         value = self.op.value
         return not (value.requires_grad or torch._C._functorch.is_functorch_wrapped_tensor(value))
@@ -348,7 +349,7 @@ def _numbers(pairs: Tensor) -> Tensor:
     """Undo `_pairs`: without a copy, where complex numbers can be seen to fit over the pairs."""
     if pairs.shape[-1] == 1:
         return pairs.squeeze(-1)
-    if not (torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(pairs)):
+    if not (traced() or torch._C._functorch.is_functorch_wrapped_tensor(pairs)):
         *strides, last = pairs.stride()
         if last == 1 and not any(number % 2 for number in (pairs.storage_offset(), *strides)):
             return torch.view_as_complex(pairs)

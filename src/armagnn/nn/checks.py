@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 
 from armagnn import checks
-from armagnn.errors import DeviceError, DTypeError, GraphError, ParameterError, ShapeError
+from armagnn.errors import DeviceError, DTypeError, GraphError, ParameterError, ShapeError, UnsupportedError
 from armagnn.operators import CSR, GraphOperator
 
 
@@ -72,3 +72,10 @@ def check_weights(x: Tensor | CSR, weight: Tensor) -> None:
     mixed = torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64
     if x.dtype != weight.dtype and not mixed:
         raise DTypeError(f"x is {x.dtype}, the layer's weights {weight.dtype}: use conv.to(x.dtype).")
+
+
+def refuse_script(layer: str) -> NoReturn:
+    """Raise: torch.jit.script compiles a subset of Python in which there are no graph operators."""
+    raise UnsupportedError(
+        f"{layer} cannot be compiled by torch.jit.script: use torch.export.export, torch.compile or torch.jit.trace."
+    )

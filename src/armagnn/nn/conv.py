@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,15 @@ from torch.nn.parameter import Parameter
 
 from armagnn import kernels
 from armagnn.nn import activations
-from armagnn.nn.checks import check_features, check_fit, check_kind, check_probability, check_size, check_weights
+from armagnn.nn.checks import (
+    check_features,
+    check_fit,
+    check_kind,
+    check_probability,
+    check_size,
+    check_weights,
+    refuse_script,
+)
 from armagnn.nn.drop import drop
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.csr import fold
@@ -126,6 +134,9 @@ class Conv(nn.Module):
     def _filters_first(self, x: Tensor | CSR) -> bool:
         """Return whether filtering X is cheaper than filtering X W: it is as wide at most, and dense already."""
         return isinstance(x, Tensor) and self.in_channels <= self.out_channels
+
+    def __prepare_scriptable__(self) -> NoReturn:
+        refuse_script(type(self).__name__)
 
     # ----------------------------------------------------------------------------------------------------------- repr
 

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from armagnn import kernels
+from armagnn.kernels.transforms import traced
 from armagnn.nn.conv import times
 from armagnn.nn.keep import once_per_operator
 from armagnn.operators import CSR, GraphOperator
@@ -72,7 +73,7 @@ def chebyshev_coefficients(responses: Callable[[Tensor], Tensor], degree: int, d
 def _basis(degree: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return the zeros of T_{D+1}, shape (D + 1), and what turns values there to coefficients; made once."""
     found = _bases.get((degree, device))
-    if found is not None and not torch.compiler.is_compiling():
+    if found is not None and not traced():
         return found
     with normal_mode():
         count = torch.arange(degree + 1, device=device)
@@ -142,7 +143,7 @@ def _factor(n: int) -> float:
 
 def shifted(op: GraphOperator, scale: float, degree: int) -> Shifted:
     """Return sL - I, made once for an operator with fixed values; no device is waited for."""
-    if torch.compiler.is_compiling():
+    if traced():
         return Shifted(op, scale, degree)
     kept, key = _kept(op), (scale, min(degree, 3))  # from then on they are all the same
     found = kept.get(key)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from armagnn import checks
 from armagnn.errors import DeviceError, DTypeError, GraphError, ShapeError
 from armagnn.kernels import cut_rows, keep_rows_whole
+from armagnn.kernels.transforms import traced
 from armagnn.nn.checks import check_size
 from armagnn.operators import CSR
 from armagnn.operators.batches import GraphBatch
@@ -129,7 +130,7 @@ def _checked(batch: GraphBatch | Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         raise DeviceError(f"x is on {x.device} and ptr on {batch.device}: move one with .to(device).")
     ptr = batch.long()
     sizes = ptr.diff()
-    if not torch.compiler.is_compiling():
+    if not traced():
         first, last, least = torch.stack([ptr[0], ptr[-1], sizes.min()]).tolist()
         if first != 0 or last != nodes or least < 0:
             raise GraphError(f"ptr must rise from 0 to the {nodes} nodes of x, got {first} to {last}.")

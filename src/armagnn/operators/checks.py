@@ -10,6 +10,7 @@ from torch import Tensor
 
 from armagnn import checks
 from armagnn.errors import DeviceError, DTypeError, GraphError, ShapeError
+from armagnn.kernels.transforms import traced
 
 CLEAN = "clean them before building"
 Entries = tuple[Tensor, Tensor, Tensor, tuple[int, int]]
@@ -26,7 +27,7 @@ def edge_index(index: Any, num_nodes: int | None) -> tuple[Tensor, int]:
     if index.dim() != 2 or index.shape[0] != 2:
         raise ShapeError(f"edge_index must have shape (2, E), got {tuple(index.shape)}.")
     index = index.long()  # narrow ids would wrap in the arithmetic that follows
-    if torch.compiler.is_compiling():
+    if traced():
         if num_nodes is None:
             raise GraphError("num_nodes must be given inside compiled code.")
         return index, num_nodes
@@ -149,7 +150,7 @@ def from_coo(row: Any, col: Any, value: Any, shape: Any) -> Entries:
             f"got {tuple(row.shape)}, {tuple(col.shape)} and {tuple(value.shape)}."
         )
     for name, axis, size in (("row", row, rows), ("col", col, cols)):
-        if not torch.compiler.is_compiling() and axis.numel() and not 0 <= int(axis.min()) <= int(axis.max()) < size:
+        if not traced() and axis.numel() and not 0 <= int(axis.min()) <= int(axis.max()) < size:
             raise GraphError(f"{name} has ids outside 0 to {size - 1}: correct them or pass a larger shape.")
     return _checked(row.long(), col.long(), value, (rows, cols))
 

@@ -13,8 +13,9 @@ from torch.utils import _pytree as pytree
 from armagnn import kernels
 from armagnn.checks import FLOATS, floating
 from armagnn.errors import DeviceError, DTypeError, ShapeError
+from armagnn.kernels.transforms import traced
 from armagnn.operators import checks
-from armagnn.operators.modes import normal_mode
+from armagnn.operators.modes import lasting, normal_mode
 
 Arguments = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None]
 """A matrix as the kernels take it; see `armagnn.kernels.ops`."""
@@ -182,10 +183,13 @@ class CSR:
 
     def _structure(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return (rowptr, col, perm) of the transpose; a symmetric matrix finds its permutation when first asked."""
-        if self._transposed is None:
-            with normal_mode():
-                self._transposed = kernels.transpose(self.rowptr, self.col, self.shape[1])
-        return self._transposed
+        if self._transposed is not None:
+            return self._transposed
+        with normal_mode():
+            found: tuple[Tensor, Tensor, Tensor] = kernels.transpose(self.rowptr, self.col, self.shape[1])
+        if lasting():
+            self._transposed = found
+        return found
 
     def _arguments(self, with_perm: bool = False) -> Arguments:
         """Return the matrix as the kernels take it: itself, its transpose, and the permutation between them."""
@@ -200,8 +204,7 @@ class CSR:
             if cached is None:
                 with normal_mode():
                     cached = self.value.index_select(0, perm)
-                # a fake tensor must not outlive its mode
-                if torch.compiler.is_compiling() or not torch._C._len_torch_dispatch_stack():
+                if lasting():
                     self._t_value = cached
             t_value = cached
         if not (learned or with_perm):
@@ -311,7 +314,7 @@ def assemble(row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) ->
     row, col = row.to(index), col.to(index)
     rowptr, perm = kernels.sort_coo(row, col, shape[0], shape[1])
     row, col = row.index_select(0, perm), col.index_select(0, perm)
-    if not torch.compiler.is_compiling():
+    if not traced():
         first = torch.ones_like(row, dtype=torch.bool)
         torch.logical_or(row[1:] != row[:-1], col[1:] != col[:-1], out=first[1:])
         if not bool(first.all()):
@@ -322,7 +325,7 @@ def assemble(row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) ->
 def _from_entries(entries: checks.Entries) -> CSR:
     row, col, value, shape = entries
     with normal_mode():
-        if not torch.compiler.is_compiling():
+        if not traced():
             row, col, value = (t.clone() if t.is_inference() else t for t in (row, col, value))
         return CSR(*assemble(row, col, value, shape), shape)
 

@@ -16,6 +16,7 @@ from armagnn.errors import (
     SymmetryError,
     UnknownNameError,
 )
+from armagnn.kernels.transforms import traced
 from armagnn.operators import checks, normalize
 from armagnn.operators.csr import CSR, register
 from armagnn.operators.extremes import extremal_eigenvalues
@@ -340,7 +341,7 @@ register(GraphOperator)
 
 
 def _build(options: Options, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int) -> GraphOperator:
-    if torch.compiler.is_compiling():
+    if traced():
         return _build_now(options, row, col, weight, num_nodes)
     with normal_mode():
         row, col, weight = (t.clone() if t.is_inference() else t for t in (row, col, weight))
@@ -355,7 +356,7 @@ def _build_now(options: Options, row: Tensor, col: Tensor, weight: Tensor, num_n
     for names, number in (("gamma is", gamma), ("lambda_min and lambda_max are", shift)):
         if abs(number) > torch.finfo(weight.dtype).max:
             raise ParameterError(f"{names} too large for {weight.dtype}: pass less, or dtype=torch.float64.")
-    known = not torch.compiler.is_compiling()
+    known = not traced()
     unit_diagonal = known and kind == "laplacian" and not bool((row == col).any())
     rowptr, col, value, transposed = normalize.build(row, col, weight, num_nodes, kind, gamma, shift)
     symmetric = known and normalize.is_symmetric(rowptr, col, value, transposed)

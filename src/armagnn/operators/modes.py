@@ -8,12 +8,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from armagnn.kernels.transforms import recording
+
 
 def normal_mode() -> AbstractContextManager[Any]:
     """Leave ``torch.inference_mode`` for what is kept: a tensor made there could not serve training later."""
     if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
         return nullcontext()
     return torch.inference_mode(False)
+
+
+def lasting() -> bool:
+    """Return whether tensors made now last: those of an export or of a mode of torch are fake, and must not be kept.
+
+    Code that torch.compile traces may keep them: the compiler then keeps the real ones.
+    """
+    return torch.compiler.is_dynamo_compiling() or not recording()
 
 
 def may_be_kept(tensor: Tensor) -> bool:
@@ -23,9 +33,8 @@ def may_be_kept(tensor: Tensor) -> bool:
     graph records has no values before it is replayed.
     """
     return not (
-        torch.compiler.is_compiling()
+        recording()
         or tensor.requires_grad
-        or torch._C._len_torch_dispatch_stack()
         or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
         or (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
     )

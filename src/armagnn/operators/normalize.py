@@ -22,6 +22,7 @@ from torch import Tensor
 
 from armagnn import checks, kernels
 from armagnn.errors import GraphError
+from armagnn.kernels.transforms import traced
 from armagnn.operators.csr import CSR, assemble
 
 
@@ -32,7 +33,7 @@ def needs_diagonal(kind: str, gamma: float, shift: float) -> bool:
 
 def check_weights(kind: str, weight: Tensor) -> None:
     """Raise where a degree would be the sum of negative weights."""
-    if kind == "adjacency" or torch.compiler.is_compiling() or weight.numel() == 0:
+    if kind == "adjacency" or traced() or weight.numel() == 0:
         return
     lowest = float(weight.detach().min())
     if lowest < 0:
@@ -80,7 +81,7 @@ def inverse_sqrt_degree(adjacency: CSR) -> Tensor:
 
 def _check_degrees(degree: Tensor) -> None:
     """Raise where a degree is so large or so small that it, or D^-1/2 squared, is no number of its type."""
-    if torch.compiler.is_compiling():
+    if traced():
         return
     kind = torch.finfo(degree.dtype)
     fine = (degree == 0) | ((degree >= kind.tiny) & (degree <= kind.max))
@@ -103,7 +104,7 @@ def _on_diagonal(matrix: CSR, number: float) -> Tensor:
     counts = (matrix.rowptr[1:] - matrix.rowptr[:-1]).long()
     nodes = torch.arange(matrix.shape[0], dtype=matrix.col.dtype, device=matrix.device)
     row = torch.repeat_interleave(nodes, counts, output_size=matrix.nnz)
-    if torch.compiler.is_compiling():  # duplicates are not merged there: the number goes to the first of its place
+    if traced():  # duplicates are not merged there: the number goes to the first of its place
         first = torch.ones_like(row, dtype=torch.bool)
         first[1:] = (row[1:] != row[:-1]) | (matrix.col[1:] != matrix.col[:-1])
         return ((row == matrix.col) & first).to(matrix.dtype) * number

@@ -74,6 +74,14 @@ class UnknownNameError(ParameterError, KeyError):
         return str(self.args[0])
 
 
+class MissingAttributeError(ParameterError, AttributeError):
+    """An attribute that only layers with another option have: ``hasattr`` and ``inspect`` see that it is not there."""
+
+
+class UnsupportedError(ArmagnnError, NotImplementedError):
+    """Something that torch can ask for and that is not offered here; the message names what to use instead."""
+
+
 class DataError(ArmagnnError, ValueError):
     """A data file is corrupt, truncated, of another format, or holds values that are not finite."""
 

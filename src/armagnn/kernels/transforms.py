@@ -67,7 +67,7 @@ def has_tangent(tensor: Tensor) -> bool:
     """Return whether a derivative is carried forwards with a tensor, or, under vmap, with those it stands for."""
     while is_batched(tensor):
         tensor = _functorch.get_unwrapped(tensor)
-    return forward_mode() and forward_ad.unpack_dual(tensor).tangent is not None
+    return forward_mode() and forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]
 
 
 def needs_gradient(tensor: Tensor) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -13,12 +13,20 @@ from torch.nn.parameter import Parameter, UninitializedParameter
 from torch_geometric.nn.conv import MessagePassing
 
 from armagnn import kernels
-from armagnn.errors import ParameterError, ShapeError, UnknownNameError
+from armagnn.errors import MissingAttributeError, ParameterError, ShapeError, UnknownNameError
 from armagnn.kernels.layer_run import Matrix
-from armagnn.kernels.layer_trials import Fixed, arma_trials, needs_gradient, usable_by_trials
-from armagnn.kernels.transforms import is_batched
+from armagnn.kernels.layer_trials import Fixed, arma_trials, usable_by_trials
+from armagnn.kernels.transforms import is_batched, needs_gradient
 from armagnn.nn import activations
-from armagnn.nn.checks import check_features, check_fit, check_kind, check_probability, check_size, check_weights
+from armagnn.nn.checks import (
+    check_features,
+    check_fit,
+    check_kind,
+    check_probability,
+    check_size,
+    check_weights,
+    refuse_script,
+)
 from armagnn.nn.contraction import bounded, check_nonexpansive, check_operator
 from armagnn.nn.convergent import check_state, converge
 from armagnn.nn.drop import mask_seed
@@ -27,12 +35,15 @@ from armagnn.nn.recursion import Recursion, recursion
 from armagnn.nn.sequence import next_state, outputs
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.csr import fold
+from armagnn.operators.modes import lasting
 from armagnn.operators.options import Kind
 from armagnn.solvers import FixedPoint, Statistics
 
 Weights = tuple[Tensor | None, Tensor | None, Tensor, Tensor | None]
 
 INITS: Final = ("linear", "zero", "tied")
+
+torch.serialization.add_safe_globals([UninitializedParameter])  # the state of a lazy layer loads without pickle
 
 
 class ARMAConv(MessagePassing):
@@ -61,7 +72,8 @@ class ARMAConv(MessagePassing):
         fixed_point: iterate every stack until it converges (Theorem 1), instead of T times. ``num_layers`` and ``init``
             then have no say: a stack takes its own T_k steps, and where it starts from does not matter. W_k is bounded,
             ``act`` and the graph must not expand, and one dropout mask serves all steps of a stack. See `FixedPoint`.
-        cached: keep the operator built from the first ``edge_index``, for a graph that does not change.
+        cached: keep the operator built from the first ``edge_index``, for a graph that does not change. Edge weights
+            that require a gradient are refused.
 
     Shapes:
         - ``x``: (..., N, F_in) dense, the leading axes being many signals on one graph; or (N, F_in) sparse, a
@@ -183,7 +195,8 @@ class ARMAConv(MessagePassing):
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
         stored = state_dict.get(prefix + "skip_weight")
-        if isinstance(self.skip_weight, UninitializedParameter) and stored is not None and stored.dim() == 4:
+        sized = isinstance(stored, Tensor) and not isinstance(stored, UninitializedParameter) and stored.dim() == 4
+        if isinstance(self.skip_weight, UninitializedParameter) and stored is not None and sized:
             self._materialize(stored.shape[1])  # a lazy layer takes its size from the checkpoint
         super()._load_from_state_dict(state_dict, prefix, *args)
 
@@ -366,8 +379,16 @@ class ARMAConv(MessagePassing):
     def bounded_weight(self) -> Tensor:
         """W of a layer with ``fixed_point``, shape (K, F_out, F_out): no stack's norm is above the contraction."""
         if self.fixed_point is None:
-            raise ParameterError("the W of a layer without fixed_point is not bounded: see weight.")
+            raise AttributeError  # `__getattr__`, where Python looks next, says why
         return bounded(self.weight.squeeze(0), self.fixed_point.contraction)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "bounded_weight":
+            raise MissingAttributeError("the W of a layer without fixed_point is not bounded: see weight.")
+        return super().__getattr__(name)
+
+    def __prepare_scriptable__(self) -> NoReturn:
+        refuse_script(type(self).__name__)
 
     def _propagates_first(self, features: Tensor | CSR, stacks: int | None = None) -> bool:
         """Return whether (L X) W0 is cheaper than L (X W0): by width, and an X without gradient goes one way only."""
@@ -412,19 +433,29 @@ class ARMAConv(MessagePassing):
             return masked_operator(graph, edge_weight, x, self._edge_mask, self._apply_sigmoid)
         if isinstance(graph, GraphOperator):
             return self.operator(graph, edge_weight=edge_weight)
+        if self.cached:
+            self._check_fixed(edge_weight, graph, getattr(graph, "edge_weight", None), getattr(graph, "adj_t", None))
         if self._operator is None:
             # kept in at least single precision, so that a layer that is converted later has lost nothing
             wide = torch.float32 if self.cached and x.dtype == torch.bfloat16 else x.dtype
             op = self.operator(graph, x.shape[-2], edge_weight, wide)
-            if not self.cached:
+            if not self.cached or not lasting():
                 return op
-            self._operator = op.detach()
+            self._operator = op
         if self._operator.num_nodes != x.shape[-2]:
             raise ShapeError(
                 f"x has {x.shape[-2]} rows, but this layer is cached=True and keeps a graph of "
                 f"{self._operator.num_nodes} nodes: call reset_parameters() or make it with cached=False."
             )
         return self._operator.to(x.device, x.dtype)
+
+    def _check_fixed(self, *weights: Any) -> None:
+        """Raise if derivatives by edge weights are wanted, at any call: the operator that is kept has none."""
+        if any(isinstance(weight, Tensor) and needs_gradient(weight) for weight in weights):
+            raise ParameterError(
+                "cached=True keeps the operator of the first call, so edge weights that require a gradient would get "
+                "none and their changes would not be seen: make the layer with cached=False, or detach the weights."
+            )
 
     def __repr__(self) -> str:
         extra = "" if self.shared_weights else ", shared_weights=False"

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from armagnn import kernels
 from armagnn.data import Fold, GraphsDataset, folds, load_graphs
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.kernels.random import keys, source
@@ -88,6 +89,23 @@ def test_it_is_convolutions_then_the_mean_then_full_layers(method: str, mutag: G
         x = conv(x, batch.op)
     first, second = net.head
     torch.testing.assert_close(net(task.x[batch.nodes], batch), second(first(x.mean(0, keepdim=True)).relu()))
+
+
+def test_dropout_acts_on_all_but_the_features_of_the_nodes(mutag: GraphsDataset) -> None:
+    net = make_net("arma", head=(5,), depth=3, hidden_dropout=0.4).double()
+    task = make_task(mutag, net)
+    batch = task.graphs.take([5])
+    x, (first, second), seeds = task.x[batch.nodes], net.head, torch.arange(9)
+
+    def dropped(x: Tensor, seed: int) -> Tensor:
+        return kernels.dropout(x, seeds[seed : seed + 1], 0.4, 0)
+
+    hidden = net.convs[0](x, batch.op)
+    for index in (0, 1):
+        hidden = net.convs[index + 1](dropped(hidden, index), batch.op)
+    full = first(dropped(hidden.mean(0, keepdim=True), 2)).relu()
+    with source(seeds):
+        torch.testing.assert_close(net(x, batch), second(dropped(full, 3)))
 
 
 def test_every_place_of_a_stacked_method_has_its_layers() -> None:

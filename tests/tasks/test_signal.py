@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from armagnn import kernels
 from armagnn.data.signals import SignalsDataset
 from armagnn.errors import ParameterError, ShapeError
+from armagnn.kernels.random import source
 from armagnn.operators import GraphOperator, batches_of, coarsen, knn_graph
 from armagnn.tasks.signal import SignalNet, SignalTask, pooled_nodes
 from armagnn.training import memory
@@ -89,6 +91,20 @@ def test_the_network_is_what_its_formula_says() -> None:
     average = net("gcn", (1,), average=True).eval()
     average.convs.load_state_dict(model.convs.state_dict())
     torch.testing.assert_close(average(x, average.levels(EDGES, 25)), average.head[0](hidden.mean(1)))
+
+
+@pytest.mark.parametrize("head", [(), (9,)])
+def test_dropout_acts_on_what_the_last_layer_is_given(head: tuple[int, ...]) -> None:
+    places = pooled_nodes(EDGES, 25, (1,))
+    model = SignalNet("gcn", 2, places, widths=(4,), head=head, hidden_dropout=0.4, options={})
+    levels, x, seeds = model.levels(EDGES, 25), torch.randn(3, 25, 1), torch.arange(5)
+    hidden = model.convs[0](x, levels.ops[0]).flatten(1)
+    *full, last = model.head
+    for layer in full:
+        hidden = torch.relu(layer(hidden))
+    with source(seeds):
+        torch.testing.assert_close(model(x, levels), last(kernels.dropout(hidden, seeds[:1], 0.4, 0)))
+    assert torch.equal(model.eval()(x, levels), last(hidden))
 
 
 def test_batches_are_those_of_the_plan_and_the_last_is_filled_up() -> None:

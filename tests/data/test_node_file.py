@@ -53,7 +53,7 @@ def parse(content: bytes, sha256: str | None = None) -> NodeDataset:
 
 
 def test_values(arrays: Arrays) -> None:
-    data = parse(pack(arrays))
+    data = parse_node_file(pack(arrays), name="tiny", source="tiny.npz", features="rows")
     expected = torch.zeros(6, 4)
     expected[0, 0], expected[0, 3] = 0.25, 0.75
     expected[1, 1] = 1.0
@@ -176,7 +176,8 @@ def test_foreign_files(content: bytes) -> None:
 
 def test_repeated_features_are_added(arrays: Arrays) -> None:
     arrays["x_indices"][1] = 0  # row 0 has feature 0 twice: 1 + 3
-    assert parse(pack(arrays)).x.to_dense()[0].tolist() == [1.0, 0.0, 0.0, 0.0]
+    data = parse_node_file(pack(arrays), name="tiny", source="tiny.npz", features="none")
+    assert data.x.to_dense()[0].tolist() == [4.0, 0.0, 0.0, 0.0]
 
 
 CORA = Path(load.__code__.co_filename).with_name("embedded").joinpath("cora.npz").read_bytes()

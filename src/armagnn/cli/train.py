@@ -36,6 +36,14 @@ def train(
     dataset: Annotated[
         str, option(RUN, "cora, citeseer, pubmed, ppi, or the path of your own .npz file.")
     ] = TrainConfig.dataset,
+    features: Annotated[
+        str,
+        option(
+            RUN,
+            "How features are scaled: rows (each row divided by its sum, for bags of words), standardise (each column, "
+            "on the training nodes) or none. auto: your own are standardised, those of the catalogue have their own.",
+        ),
+    ] = TrainConfig.features,
     conv: Annotated[str, option(RUN, f"The layers: {', '.join(METHODS)}.")] = TrainConfig.conv,
     out: Annotated[Path | None, option(RUN, "The run folder.", default="runs/DATASET-CONV")] = None,
     resume: Annotated[bool, option(RUN, "Continue an interrupted run, to the same result.", "--resume")] = False,

@@ -14,6 +14,7 @@ from armagnn.data.news import parse_news
 from armagnn.data.node_file import parse_node_file, read_node_file
 from armagnn.data.qm9 import parse_qm9
 from armagnn.data.registry import read_registry
+from armagnn.data.scaling import Features
 from armagnn.data.signals import SignalsDataset
 from armagnn.data.store import folders, locate
 from armagnn.data.tu_folder import read_tu_folder
@@ -41,7 +42,9 @@ def find_entry(name: str) -> Entry:
     return known[name]
 
 
-def load(name: str | os.PathLike[str], *, split: str = "public", seed: int | None = None) -> NodeDataset:
+def load(
+    name: str | os.PathLike[str], *, split: str = "public", seed: int | None = None, features: Features = "auto"
+) -> NodeDataset:
     """Load a dataset of nodes by its name in the catalogue, or from your own file by a path that ends in ``.npz``.
 
     Cora travels inside the package. The files of the others are looked for in the folder that the environment
@@ -49,6 +52,10 @@ def load(name: str | os.PathLike[str], *, split: str = "public", seed: int | Non
     catalogue must have the SHA-256 that is written there; your own file is checked for everything else (see
     :func:`read_node_file`). ``split="random"`` draws another split with `seed` (0 if not given), of the sizes of the
     public one: see :meth:`NodeDataset.with_random_split`.
+
+    `features` says how X is scaled: ``"rows"`` (each row divided by its sum, for bags of words), ``"standardise"`` (on
+    the training nodes) or ``"none"``. By default a dataset of the catalogue has its own scaling, and your own files are
+    standardised; see :data:`armagnn.data.scaling.FEATURES`.
 
     Example:
         >>> from armagnn.data import load
@@ -63,9 +70,9 @@ def load(name: str | os.PathLike[str], *, split: str = "public", seed: int | Non
         raise ParameterError(f"seed={seed} draws a random split: pass split='random' as well.")
     name = os.fspath(name)
     if name.endswith(".npz"):
-        data: NodeDataset | GraphsDataset = read_node_file(name)
+        data: NodeDataset | GraphsDataset = read_node_file(name, features=features)
     else:
-        data = load_any(name)
+        data = load_any(name, features=features)
     if not isinstance(data, NodeDataset):
         raise DataError(f"{name!r} is a set of graphs, not a graph of labelled nodes: use load_graphs({name!r}).")
     return data.with_random_split(seed or 0) if split == "random" else data
@@ -123,7 +130,7 @@ def prepared_name(name: str) -> str:
     return f"{name}-words"
 
 
-def load_any(name: str) -> NodeDataset | GraphsDataset:
+def load_any(name: str, *, features: Features = "auto") -> NodeDataset | GraphsDataset:
     """Load a dataset of the catalogue as whatever it is."""
     entry = find_entry(name)
     if entry.kind == "molecules":
@@ -131,7 +138,7 @@ def load_any(name: str) -> NodeDataset | GraphsDataset:
     if entry.kind not in ("nodes", "multilabel", "graphs"):
         raise DataError(f"{name!r} holds {entry.kind}, signals on one graph: use load_signals({name!r}).")
     place = locate(entry, name)
-    return parse(entry, place.content(), name=name, source=place.source)
+    return parse(entry, place.content(), name=name, source=place.source, features=features)
 
 
 def load_molecules(entry: Entry, name: str) -> GraphsDataset:
@@ -144,11 +151,14 @@ def load_molecules(entry: Entry, name: str) -> GraphsDataset:
     )  # fmt: skip
 
 
-def parse(entry: Entry, content: bytes, *, name: str, source: str) -> NodeDataset | GraphsDataset:
+def parse(
+    entry: Entry, content: bytes, *, name: str, source: str, features: Features = "auto"
+) -> NodeDataset | GraphsDataset:
     """Turn the bytes of a file into the dataset of its kind."""
     if entry.kind == "multilabel":
         # the parser itself says how much of the labels there is
-        return parse_multilabel_file(content, name=name, source=source, provenance=entry.title.partition(" (")[0])
+        title = entry.title.partition(" (")[0]
+        return parse_multilabel_file(content, name=name, source=source, provenance=title, features=features)
     if entry.kind == "graphs":
         return parse_graphs_file(content, name=name, source=source, provenance=entry.title)
-    return parse_node_file(content, name=name, source=source, provenance=entry.title)
+    return parse_node_file(content, name=name, source=source, provenance=entry.title, features=features)

@@ -34,10 +34,15 @@ def reals(arrays: Arrays, name: str, source: str, what: str = "features") -> NDA
     array = arrays[name]
     if array.dtype.kind not in "fiu":
         raise DataError(f"{source}: {name} is {array.dtype} of shape {array.shape}; it must be reals.")
+    return single(array, f"{source}: {name}", what)
+
+
+def single(array: NDArray[Any], where: str, what: str = "features") -> NDArray[np.float32]:
+    """Return reals as float32, if they are finite as such."""
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused as such
         array = array.astype(np.float32)
     if not np.isfinite(array).all():
-        raise DataError(f"{source}: {name} has NaN or infinite {what}. Replace or remove them.")
+        raise DataError(f"{where} has NaN or infinite {what}. Replace or remove them.")
     return array
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from armagnn.data.rows import select_rows
+from armagnn.data.scaling import restandardised
 from armagnn.data.split import random_split
 from armagnn.errors import GraphError, ParameterError, UnknownNameError
 from armagnn.operators import CSR, GraphOperator
@@ -28,19 +29,21 @@ class NodeDataset:
 
     Attributes:
         name: the name it was loaded by (or the path of its file).
-        x: node features X, (N, F), float32. Sparse, the absolute values of each row summing to 1 (or the row is
-            zero), or dense, as the file's kind has it.
-        edge_index: (2, E) int64, source and target of every directed edge.
+        x: node features X, (N, F), float32, sparse or dense, scaled as `features` says.
+        edge_index: (2, E) int64, source and target of every directed edge; both directions of each.
         y: (N,) int64 labels 0 .. C-1, or -1 for a node without a label; or, where a node may have many labels,
             (N, C) float32 of 0 and 1, zero for a node whose labels are unknown.
         train_idx: ids of the labelled nodes to learn from.
         val_idx: ids of the labelled nodes to choose on.
         test_idx: ids of the labelled nodes to report on.
         num_classes: C.
-        sha256: checksum of the file (and of what was done to it by :meth:`part` or :meth:`with_random_split`); two
-            datasets with one checksum are the same.
+        sha256: checksum of the file (and of what was done to it, by :meth:`part` or :meth:`with_random_split` say);
+            two datasets with one checksum are the same.
         graph: (N,) int64, the graph 0 .. G-1 of each node, where there are several.
         provenance: what to call the data in results, e.g. ``PPI (rebuilt: 98.75 % of node labels)``.
+        edge_weight: (E,) float32, the weight of each directed edge, the same in both directions; None if all are 1.
+        features: how x is scaled: "rows", "standardise" or "none"; see :data:`armagnn.data.scaling.FEATURES`.
+        notes: what was done with your own file to make this of it, in sentences.
 
     Example:
         >>> from armagnn.data import load
@@ -62,6 +65,9 @@ class NodeDataset:
     sha256: str
     graph: Tensor | None = None
     provenance: str = ""
+    edge_weight: Tensor | None = None
+    features: str = "none"
+    notes: tuple[str, ...] = ()
 
     @property
     def num_nodes(self) -> int:
@@ -86,13 +92,14 @@ class NodeDataset:
     def operator(self, kind: Kind = "arma", **options: Any) -> GraphOperator:
         """The graph as an operator on the device of the dataset, D^-1/2 A D^-1/2 by default.
 
-        The options are those of :meth:`GraphOperator.from_edge_index`.
+        The options are those of :meth:`GraphOperator.from_edge_index`; weights are those of the edges.
 
         Example:
             >>> from armagnn.data import load
             >>> load("cora").operator("gcn", gamma=0.5)
             GraphOperator('gcn', 2708 nodes, nnz=13264, float32, symmetric)
         """
+        options = {"edge_weight": self.edge_weight} | options
         return GraphOperator.from_edge_index(self.edge_index, num_nodes=self.num_nodes, kind=kind, **options)
 
     def idx(self, split: str) -> Tensor:
@@ -117,16 +124,17 @@ class NodeDataset:
         nodes = inside.nonzero().squeeze(1)
         number = inside.cumsum(0) - 1
         graph_number = wanted.cumsum(0) - 1
-        edges = self.edge_index[:, inside[self.edge_index[0]]]
+        kept = inside[self.edge_index[0]]
         moved: dict[str, Any] = {f"{name}_idx": number[old[inside[old]]] for name in SPLITS for old in [self.idx(name)]}
         return replace(
             self,
             name=f"{self.name}, {split}",
             x=select_rows(self.x, nodes),
-            edge_index=number[edges],
+            edge_index=number[self.edge_index[:, kept]],
+            edge_weight=None if self.edge_weight is None else self.edge_weight[kept],
             y=self.y[nodes],
             graph=graph_number[self.graph[nodes]],
-            sha256=self._derived(f"part {split}"),
+            sha256=self._changed(f"part {split}"),
             **moved,
         )
 
@@ -134,6 +142,7 @@ class NodeDataset:
         """The same graph with another split, drawn by `seed`; the defaults have the sizes of the public split.
 
         See :func:`armagnn.data.split.random_split` for how it is drawn: a seed gives the same split everywhere.
+        Features that are standardised are standardised anew, on the new training nodes.
         """
         if self.multilabel:
             raise ParameterError(f"{self.name} has many labels per node: a split by classes needs one label per node.")
@@ -141,10 +150,11 @@ class NodeDataset:
         return replace(
             self,
             name=f"{self.name}, random split {seed}",
+            x=restandardised(self.x, train_idx) if self.features == "standardise" else self.x,
             train_idx=train_idx,
             val_idx=val_idx,
             test_idx=test_idx,
-            sha256=self._derived(f"random split {seed} {per_class} {val} {test}"),
+            sha256=self._changed(f"random split {seed} {per_class} {val} {test}"),
         )
 
     def to(self, device: torch.device | str) -> NodeDataset:
@@ -158,9 +168,14 @@ class NodeDataset:
             val_idx=self.val_idx.to(device),
             test_idx=self.test_idx.to(device),
             graph=None if self.graph is None else self.graph.to(device),
+            edge_weight=None if self.edge_weight is None else self.edge_weight.to(device),
         )
 
-    def _derived(self, change: str) -> str:
+    def derived(self, change: str) -> NodeDataset:
+        """The same dataset with another checksum, for something that was done to it."""
+        return replace(self, sha256=self._changed(change))
+
+    def _changed(self, change: str) -> str:
         return hashlib.sha256(f"{self.sha256} {change}".encode()).hexdigest()
 
     def __repr__(self) -> str:

@@ -164,6 +164,14 @@ def _triangles(matrix: sp.csr_array) -> NDArray[np.float64]:
     return np.asarray(first.sum(axis=1) + others.sum(axis=1) + others.sum(axis=0), dtype=np.float64)
 
 
+def spread(deviation: Tensor, distance: Tensor, size: Tensor, *, floor: float) -> Tensor:
+    """Return what each column is divided by, from its deviation, its largest distance from the mean, and its largest
+    absolute value: at least `floor` times the distance; of a constant column the size, and of zeros 1.
+    """
+    deviation = torch.maximum(deviation, floor * distance)
+    return torch.where(distance > CONSTANT * size, deviation, torch.where(size > 0, size, 1.0))
+
+
 @dataclass(frozen=True, eq=False)
 class Scaler:
     """x -> (x - mean) / deviation, column by column, with both taken from the rows for training only.
@@ -201,8 +209,7 @@ class Scaler:
             raise ParameterError("nodes is empty: a scaler is fitted on one row or more.")
         mean, size = rows.mean(dim=0), rows.abs().amax(dim=0)
         distance = (rows - mean).abs().amax(dim=0)
-        deviation = torch.maximum(rows.std(dim=0, correction=0), floor * distance)
-        deviation = torch.where(distance > CONSTANT * size, deviation, torch.where(size > 0, size, 1.0))
+        deviation = spread(rows.std(dim=0, correction=0), distance, size, floor=floor)
         if columns is not None:
             mean, deviation = torch.where(columns, mean, 0.0), torch.where(columns, deviation, 1.0)
         return cls(mean.to(x.dtype), deviation.to(x.dtype))

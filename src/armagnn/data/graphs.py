@@ -39,6 +39,7 @@ class GraphsDataset:
         targets: the T names of the targets of a regression.
         class_values: the raw label of each class 0 .. C-1, where they are other numbers in the file.
         feature_kinds: which of :data:`FEATURE_KINDS` the nodes are described by, unless one asks for others.
+        notes: what was done with your own file to make this of it, in sentences.
 
     Example:
         >>> from armagnn.data import load_graphs
@@ -64,6 +65,7 @@ class GraphsDataset:
     targets: tuple[str, ...] = ()
     class_values: tuple[int, ...] | None = None
     feature_kinds: tuple[str, ...] = FEATURE_KINDS
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(

@@ -13,7 +13,7 @@ from torch import Tensor
 from armagnn.data import checks
 from armagnn.data.arrays import Arrays, check_digest, read_arrays, read_file
 from armagnn.data.graphs import GraphsDataset
-from armagnn.data.undirected import undirected
+from armagnn.data.undirected import edges_of
 from armagnn.errors import DataError
 
 # and, if the data has them: node_labels, node_attr, edge_labels, edge_weight, split
@@ -61,25 +61,22 @@ def graphs_of(
     else:
         y, num_classes = torch.full((num_graphs,), checks.NO_LABEL), 0
     num_nodes = _count(int(ptr[-1]), arrays, source)
-    edge_index = checks.edges(arrays, num_nodes, source)
-    checks.inside_graphs(np.searchsorted(ptr, edge_index, side="right"), source)
-    edge_labels = _optional(arrays, "edge_labels", edge_index.shape[1], source)
-    edge_weight = checks.edge_weights(arrays, edge_index, source)
-    edge_index, edge_labels, edge_weight = undirected(edge_index, edge_labels, edge_weight)
+    edges = edges_of(arrays, num_nodes, source, graph=np.repeat(np.arange(num_graphs), np.diff(ptr)))
     return GraphsDataset(
         name=name,
-        edge_index=torch.from_numpy(edge_index),
+        edge_index=torch.from_numpy(edges.index),
         ptr=torch.from_numpy(ptr),
         y=y,
         num_classes=num_classes,
         sha256=sha256,
         node_labels=_tensor(_optional(arrays, "node_labels", num_nodes, source)),
         node_attr=_attributes(arrays, num_nodes, source),
-        edge_labels=_tensor(edge_labels),
-        edge_weight=_tensor(edge_weight),
+        edge_labels=_tensor(edges.labels),
+        edge_weight=_tensor(edges.weight),
         split=_split(arrays, num_graphs, source) if labelled else None,
         provenance=provenance or name,
         targets=tuple(f"target {t}" for t in range(y.shape[1])) if y.is_floating_point() else (),
+        notes=edges.notes,
     )
 
 

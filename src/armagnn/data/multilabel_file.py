@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from armagnn.data import checks
 from armagnn.data.arrays import Arrays, check_digest, read_arrays
 from armagnn.data.dataset import SPLITS, NodeDataset
-from armagnn.data.undirected import both_ways
+from armagnn.data.scaling import OF_KIND, Features, resolved, scaled
+from armagnn.data.undirected import edges_of
 from armagnn.errors import DataError
+from armagnn.operators import CSR
 
 ARRAYS: Final = (
     "edge_index", "graph_id", "split", "features_packed", "n_features", "labels_packed", "n_labels", "label_known",
@@ -22,23 +24,30 @@ SMALLEST_DEVIATION: Final = 0.01
 
 
 def parse_multilabel_file(
-    content: bytes, *, name: str, source: str, sha256: str | None = None, provenance: str = ""
+    content: bytes,
+    *,
+    name: str,
+    source: str,
+    sha256: str | None = None,
+    provenance: str = "",
+    features: Features = "auto",
 ) -> NodeDataset:
     """Turn the bytes of a file like ``ppi.npz`` into one dataset of G components.
 
-    Edges (each once in the file) go both ways, self-loops stay single. Features are z-scored with the mean and the
-    deviation of the training graphs' nodes. A node whose labels are unknown is in no split, so it enters neither a
-    loss nor a metric; it still passes messages on.
+    Edges (each once in the file) go both ways, self-loops stay single; they may have weights, ``edge_weight`` (E,).
+    Features are z-scored with the mean and the deviation of the training graphs' nodes, unless `features` asks
+    otherwise. A node whose labels are unknown is in no split, so it enters neither a loss nor a metric; it still passes
+    messages on.
     """
     digest = check_digest(content, source, sha256)
-    arrays = read_arrays(content, ARRAYS, source, what="multi-label")
+    how = resolved(features, "multilabel", known=True)  # bits are standardised, the user's own ones too
+    arrays = read_arrays(content, ARRAYS, source, what="multi-label", everything=True)
     raw_graph = checks.integers(arrays, "graph_id", source)
     num_nodes = raw_graph.size
     if not num_nodes:
         raise DataError(f"{source}: graph_id is empty; there must be nodes.")
     graph = np.unique(raw_graph, return_inverse=True)[1].astype(np.int64)
-    edge_index = checks.edges(arrays, num_nodes, source)
-    checks.inside_graphs(graph[edge_index], source)
+    edges = edges_of(arrays, num_nodes, source, graph)
     split = _split(arrays, graph, source)
     x = _bits(arrays, "features", num_nodes, source)
     y = _bits(arrays, "labels", num_nodes, source)
@@ -53,17 +62,28 @@ def parse_multilabel_file(
         if not len(idx[f"{part}_idx"]):
             raise DataError(f"{source}: split {number} ({part}) has no node with known labels.")
     title, share = provenance or name, 100 * float(known.mean())
-    return NodeDataset(
+    train = split == 0
+    data = NodeDataset(
         name=name,
-        x=torch.from_numpy(standardised(x, split == 0)),
-        edge_index=torch.from_numpy(both_ways(edge_index, num_nodes)),
+        x=torch.from_numpy(standardised(x, train)) if how == "standardise" else _scaled(x, how, train, source),
+        edge_index=torch.from_numpy(edges.index),
         y=torch.from_numpy(y.astype(np.float32)),
         num_classes=y.shape[1],
         sha256=digest,
         graph=torch.from_numpy(graph),
+        edge_weight=None if edges.weight is None else torch.from_numpy(edges.weight),
         provenance=title if known.all() else f"{title} (rebuilt: {share:.2f} % of node labels)",
+        features=how,
+        notes=() if edges.weight is None else edges.notes,  # each edge is listed once in such files
         **idx,
     )
+    # the checksum of a file alone means what armagnn 0.1 made of it
+    data = data if edges.weight is None else data.derived("edges weighted")
+    return data if how == OF_KIND["multilabel"] else data.derived(f"features {how}")
+
+
+def _scaled(x: NDArray[np.uint8], how: Features, train: NDArray[np.bool_], source: str) -> torch.Tensor | CSR:
+    return scaled(x.astype(np.float32), how, np.flatnonzero(train), source)[0]
 
 
 def standardised(x: NDArray[np.uint8], train: NDArray[np.bool_]) -> NDArray[np.float32]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,53 +14,98 @@ from armagnn.data import checks
 from armagnn.data.arrays import Arrays, check_digest, read_arrays, read_file
 from armagnn.data.checks import NO_LABEL
 from armagnn.data.dataset import NodeDataset
+from armagnn.data.entries import CATALOGUE
+from armagnn.data.scaling import OF_KIND, Features, resolved, scaled
+from armagnn.data.undirected import edges_of
 from armagnn.errors import DataError
-from armagnn.operators import CSR
 
-ARRAYS = ("x_indptr", "x_indices", "x_data", "x_shape", "edge_index", "y", "train_idx", "val_idx", "test_idx")
-SPLITS = ("train_idx", "val_idx", "test_idx")
-MAX_FEATURES = 2**24  # a damaged x_shape must not ask for all the memory there is
+SPARSE: Final = ("x_indptr", "x_indices", "x_data", "x_shape")
+OTHERS: Final = ("edge_index", "y", "train_idx", "val_idx", "test_idx")
+ARRAYS: Final = (*SPARSE, *OTHERS)
+SPLITS: Final = ("train_idx", "val_idx", "test_idx")
+MAX_FEATURES: Final = 2**24  # a damaged x_shape must not ask for all the memory there is
 
 
-def read_node_file(path: str | Path, *, sha256: str | None = None) -> NodeDataset:
+def read_node_file(path: str | Path, *, sha256: str | None = None, features: Features = "auto") -> NodeDataset:
     """Read a :class:`NodeDataset` from an ``.npz`` file; with `sha256`, only from exactly that file.
 
-    The file holds X as CSR (``x_indptr, x_indices, x_data, x_shape``), ``edge_index`` (2, E), ``y`` (N,) with
-    -1 for "no label", and ``train_idx, val_idx, test_idx``. Everything is checked here, once, so that nothing
-    later has to be: :class:`~armagnn.errors.DataError` says what is wrong.
+    The file holds X as CSR (``x_indptr, x_indices, x_data, x_shape``) or dense (``x``, (N, F)), ``edge_index`` (2, E),
+    ``y`` (N,) with -1 for "no label", and ``train_idx, val_idx, test_idx``; and may hold ``edge_weight`` (E,). Edges
+    are undirected: a direction that is missing is added, an edge that is listed again counts once. `features` says how
+    X is scaled, by default standardised on training nodes: see :data:`armagnn.data.scaling.FEATURES`. `notes` of the
+    dataset say what was done. Everything is checked here, once, so that nothing later has to be:
+    :class:`~armagnn.errors.DataError` says what is wrong.
 
     Example:
         >>> dataset = read_node_file("citeseer.npz")  # doctest: +SKIP
     """
-    return parse_node_file(read_file(path), name=str(path), source=str(path), sha256=sha256)
+    return parse_node_file(read_file(path), name=str(path), source=str(path), sha256=sha256, features=features)
 
 
 def parse_node_file(
-    content: bytes, *, name: str, source: str, sha256: str | None = None, provenance: str = ""
+    content: bytes,
+    *,
+    name: str,
+    source: str,
+    sha256: str | None = None,
+    provenance: str = "",
+    features: Features = "auto",
 ) -> NodeDataset:
     """Turn the bytes of a file into a dataset called `name`; `source` is what errors call the file."""
     digest = check_digest(content, source, sha256)
-    arrays = read_arrays(content, ARRAYS, source)
+    known = any(digest == entry.sha256 for entry in CATALOGUE.values())
+    how = resolved(features, "nodes", known)
+    arrays = read_arrays(content, OTHERS, source, everything=True)
     x = _features(arrays, source)
     num_nodes = int(x.shape[0])
-    edge_index = checks.edges(arrays, num_nodes, source)
+    edges = edges_of(arrays, num_nodes, source)
     y, num_classes = checks.labels(arrays, num_nodes, source)
     splits = _splits(arrays, y, source)
-    return NodeDataset(
+    scaled_x, said = scaled(x, how, splits["train_idx"], source)
+    data = NodeDataset(
         name=name,
-        x=CSR.from_scipy(_row_normalised(x), dtype=torch.float32),
-        edge_index=torch.from_numpy(edge_index),
+        x=scaled_x,
+        edge_index=torch.from_numpy(edges.index),
         y=torch.from_numpy(y),
         train_idx=torch.from_numpy(splits["train_idx"]),
         val_idx=torch.from_numpy(splits["val_idx"]),
         test_idx=torch.from_numpy(splits["test_idx"]),
         num_classes=num_classes,
         sha256=digest,
+        edge_weight=None if edges.weight is None else torch.from_numpy(edges.weight),
         provenance=provenance or name,
+        features=how,
+        notes=edges.notes if known else (said, *edges.notes),
     )
+    # the checksum of a file alone means what armagnn 0.1 made of it: rows, and edges as they are listed
+    data = data.derived("edges undirected") if edges.changed else data
+    return data if how == OF_KIND["nodes"] else data.derived(f"features {how}")
 
 
-def _features(arrays: Arrays, source: str) -> sp.csr_array:
+def _features(arrays: Arrays, source: str) -> sp.csr_array | NDArray[Any]:
+    """Return X, sparse or dense, in whichever of the two ways the file has it, and as precise as it has it."""
+    sparse, dense = [name for name in SPARSE if name in arrays], "x" in arrays
+    if dense and sparse:
+        raise DataError(f"{source}: has both x and {sparse[0]}; features are either dense (x) or sparse. Remove one.")
+    if dense:
+        checks.reals(arrays, "x", source)
+        x = arrays["x"]
+        if x.ndim != 2 or not 1 <= x.shape[1] <= MAX_FEATURES or not len(x):
+            raise DataError(
+                f"{source}: x has shape {x.shape}; it must be (nodes, features), both at least 1, with at most "
+                f"{MAX_FEATURES} features."
+            )
+        return x
+    missing = [name for name in SPARSE if name not in arrays]
+    if missing:
+        raise DataError(
+            f"{source}: not a node-classification file, it lacks the arrays {', '.join(missing)}. Sparse features are "
+            f"{', '.join(SPARSE)}; dense ones are x."
+        )
+    return _sparse(arrays, source)
+
+
+def _sparse(arrays: Arrays, source: str) -> sp.csr_array:
     shape = checks.integers(arrays, "x_shape", source)
     if shape.shape != (2,) or shape.min() < 1 or shape[1] > MAX_FEATURES:
         raise DataError(
@@ -69,7 +115,8 @@ def _features(arrays: Arrays, source: str) -> sp.csr_array:
     num_nodes, num_features = (int(size) for size in shape)
     indptr = checks.integers(arrays, "x_indptr", source)
     indices = checks.integers(arrays, "x_indices", source)  # int16 on disk: column arithmetic would overflow there
-    data = checks.reals(arrays, "x_data", source)
+    checks.reals(arrays, "x_data", source)
+    data = arrays["x_data"]
     if data.shape != indices.shape:
         raise DataError(
             f"{source}: x_data is {data.dtype} of shape {data.shape}; it must be {indices.size} reals, "
@@ -85,15 +132,6 @@ def _features(arrays: Arrays, source: str) -> sp.csr_array:
     x = sp.csr_array((data, indices, indptr), shape=(num_nodes, num_features))
     x.sum_duplicates()
     return x
-
-
-def _row_normalised(x: sp.csr_array) -> sp.csr_array:
-    """Divide each row by the sum of its absolute values; rows of zeros stay zero."""
-    value = x.data.astype(np.float64)
-    row = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
-    total = np.bincount(row, weights=np.abs(value), minlength=x.shape[0])
-    total[total == 0.0] = 1.0
-    return sp.csr_array((value / total[row], x.indices, x.indptr), shape=x.shape)
 
 
 def _splits(arrays: Arrays, y: NDArray[np.int64], source: str) -> dict[str, NDArray[np.int64]]:

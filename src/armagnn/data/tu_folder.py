@@ -74,24 +74,25 @@ def read_tu_folder(path: str | Path, *, target: Target = "auto") -> GraphsDatase
     number[order] = np.arange(order.size)
     edges = _edges(folder, graph)
     labels = _column(folder, "edge_labels", edges.shape[1], "A")
-    edges, labels = undirected(number[edges], labels)
+    found = undirected(number[edges], labels)
     node_labels = _column(folder, "node_labels", graph.size, "graph_indicator")
     attributes = _attributes(folder, graph.size)
     if y is None:
         y = torch.full((num_graphs,), NO_LABEL)
     return GraphsDataset(
         name=str(path),
-        edge_index=torch.from_numpy(edges),
+        edge_index=torch.from_numpy(found.index),
         ptr=torch.from_numpy(np.concatenate([[0], np.cumsum(np.bincount(graph))])),
         y=y,
         num_classes=num_classes,
         sha256=folder.digest(),
         node_labels=None if node_labels is None else torch.from_numpy(node_labels[order]),
         node_attr=None if attributes is None else torch.from_numpy(attributes[order]),
-        edge_labels=None if labels is None else torch.from_numpy(labels),
+        edge_labels=None if found.labels is None else torch.from_numpy(found.labels),
         provenance=folder.prefix.rstrip("_") or str(path),
         targets=tuple(f"target {t}" for t in range(y.shape[1])) if y.is_floating_point() else (),
         class_values=values,
+        notes=found.notes,
     )
 
 

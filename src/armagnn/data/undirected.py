@@ -1,41 +1,100 @@
-"""Undirected edges: each pair of nodes once in either direction."""
+"""Undirected edges: each pair of nodes once in either direction. The one rule for all graphs that a user brings."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from armagnn.data import checks
+from armagnn.data.arrays import Arrays
+
 Integers = NDArray[np.int64]
 
 
-def undirected(edges: Integers, *of_edges: NDArray[Any] | None) -> tuple[Any, ...]:
-    """Return `edges` (2, E) without repetitions, and with the directions that are missing at the end; then `of_edges`.
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """The edges of an undirected graph, with what each has.
 
-    These are labels or weights, (E,), or None. A direction that is added has those of the other; of repeated edges the
-    first counts. Directed, the operators of all methods but those that only ask who is a neighbour would be of another
-    graph, and a repeated edge of weight 2.
+    Attributes:
+        index: (2, E) int64, both directions of every edge, each once.
+        labels: (E,), where edges have labels.
+        weight: (E,), where edges have weights.
+        added: directions that were missing.
+        repeated: edges that were listed again.
+    """
+
+    index: Integers
+    labels: NDArray[Any] | None
+    weight: NDArray[Any] | None
+    added: int
+    repeated: int
+
+    @property
+    def changed(self) -> bool:
+        """Is the graph another one than the operator of the edges as they are listed would have?"""
+        return bool(self.added or self.repeated or self.weight is not None)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done with the edges as they were listed, in sentences."""
+        said = []
+        if self.added:
+            said.append(f"edges: {self.added} were listed in one direction; the other direction was added.")
+        if self.repeated:
+            said.append(f"edges: {self.repeated} were listed again; each counts once.")
+        if self.weight is not None and self.weight.size:
+            said.append(f"edges: weights are used, {self.weight.min():g} to {self.weight.max():g}.")
+        return tuple(said)
+
+
+def undirected(edges: Integers, labels: NDArray[Any] | None = None, weight: NDArray[Any] | None = None) -> Edges:
+    """Return `edges` (2, E) without repetitions, and with the directions that are missing at the end.
+
+    A direction that is added has the label and the weight of the other; of repeated edges the first counts. Directed,
+    the operators of all methods but those that only ask who is a neighbour would be of another graph, and a repeated
+    edge of weight 2. Edges that are undirected already stay in their order.
 
     Example:
-        >>> undirected(np.array([[0, 0, 1, 2], [1, 1, 2, 1]]), np.array([7, 8, 9, 9]))
+        >>> found = undirected(np.array([[0, 0, 1, 2], [1, 1, 2, 1]]), np.array([7, 8, 9, 9]))
+        >>> found.index, found.labels, found.added, found.repeated
         (array([[0, 1, 2, 1],
-               [1, 2, 1, 0]]), array([7, 9, 9, 7]))
+               [1, 2, 1, 0]]), array([7, 9, 9, 7]), 1, 1)
     """
     base = int(edges.max(initial=0)) + 1
     pairs, first = np.unique(edges[0] * base + edges[1], return_index=True)
-    if pairs.size < edges.shape[1]:
+    repeated = edges.shape[1] - pairs.size
+    of_edges = [labels, weight]
+    if repeated:
         first.sort()
-        edges, of_edges = edges[:, first], tuple(None if each is None else each[first] for each in of_edges)
+        edges, of_edges = edges[:, first], [None if each is None else each[first] for each in of_edges]
     alone = ~np.isin(edges[1] * base + edges[0], pairs)
-    edges = np.ascontiguousarray(np.concatenate([edges, edges[::-1, alone]], axis=1))
-    return edges, *(None if each is None else np.concatenate([each, each[alone]]) for each in of_edges)
+    index = np.ascontiguousarray(np.concatenate([edges, edges[::-1, alone]], axis=1))
+    labels, weight = (None if each is None else np.concatenate([each, each[alone]]) for each in of_edges)
+    return Edges(index, labels, weight, int(alone.sum()), repeated)
+
+
+def edges_of(arrays: Arrays, num_nodes: int, source: str, graph: Integers | None = None) -> Edges:
+    """Return the edges of a file: ``edge_index`` (2, E) and, where they are there, ``edge_labels`` and ``edge_weight``.
+
+    `graph` (N,) has the graph of each node, where there are several: no edge joins two of them.
+    """
+    index = checks.edges(arrays, num_nodes, source)
+    if graph is not None:
+        checks.inside_graphs(graph[index], source)
+    labels = None
+    if "edge_labels" in arrays:
+        labels = checks.integers(arrays, "edge_labels", source)
+        checks.sized(labels, index.shape[1:], "edge_labels", source)
+    return undirected(index, labels, checks.edge_weights(arrays, index, source))
 
 
 def both_ways(edge_index: NDArray[np.int64], num_nodes: int) -> NDArray[np.int64]:
     """Return every edge in both directions, once each, self-loops once, sorted by source and target.
 
-    Where edges have labels, or an order to keep, see `undirected`.
+    It is for files that armagnn writes; the edges of a user's file keep their order, see `undirected`.
 
     Example:
         >>> both_ways(np.array([[0, 1, 2], [1, 0, 2]]), 3).tolist()

@@ -9,7 +9,6 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from armagnn.data import load
 from armagnn.errors import GraphError
 from armagnn.nn.stack import Stack
 from armagnn.operators import CSR, GraphOperator
@@ -18,6 +17,7 @@ from armagnn.spectral import band_response, empirical_gain, empirical_response, 
 from armagnn.spectral.plot import new_figure, plot_response, scatter_response
 from armagnn.training import GraphsConfig, Run, TrainConfig, build_network
 from armagnn.training.graphs import build_graph_network, fold_of, read_graphs
+from armagnn.training.nodes import load_nodes
 from armagnn.training.predict import trained
 
 BANDS: Final = 25
@@ -51,12 +51,13 @@ class StackResponse:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """Trained layers in their order, and what they are looked at on: features, edges and the number of nodes."""
+    """Trained layers in their order, and what they are looked at on: features, edges, nodes and weights of edges."""
 
     layers: Sequence[tuple[str, Any]]
     x: Tensor | CSR
     edge_index: Tensor
     num_nodes: int
+    edge_weight: Tensor | None = None
 
 
 def learned_responses(run: Run) -> tuple[Tensor, list[StackResponse]]:
@@ -78,11 +79,12 @@ def learned_responses(run: Run) -> tuple[Tensor, list[StackResponse]]:
 def _on_nodes(run: Run) -> Subject:
     config = run.config
     assert isinstance(config, TrainConfig)
-    dataset = load(config.dataset)
+    dataset = load_nodes(config)
     run.check_data(dataset.sha256)
     net = trained(run, lambda: build_network(config, dataset))
     part = dataset if dataset.graph is None else dataset.part("test")
-    return Subject([("conv1", net.conv1), ("conv2", net.conv2)], part.x, part.edge_index, part.num_nodes)
+    layers = [("conv1", net.conv1), ("conv2", net.conv2)]
+    return Subject(layers, part.x, part.edge_index, part.num_nodes, part.edge_weight)
 
 
 def _on_graphs(run: Run, config: GraphsConfig) -> Subject:
@@ -94,15 +96,16 @@ def _on_graphs(run: Run, config: GraphsConfig) -> Subject:
     sizes = (dataset.ptr[1:] - dataset.ptr[:-1])[test]
     shown = dataset.select(test[: max(1, int((sizes.cumsum(0) <= MOST_NODES).sum()))])
     layers = [(f"conv{number}", conv) for number, conv in enumerate(net.convs, 1)]
-    return Subject(layers, description.features(shown), shown.edge_index, shown.num_nodes)
+    return Subject(layers, description.features(shown), shown.edge_index, shown.num_nodes, shown.edge_weight)
 
 
 def responses_of(subject: Subject) -> tuple[Tensor, list[StackResponse]]:
     """Return the frequencies and what every stack does to its layer's input."""
-    mu, U = spectrum(GraphOperator.from_edge_index(subject.edge_index, subject.num_nodes, dtype=torch.float64))
+    graph = subject.edge_index, subject.num_nodes, subject.edge_weight
+    mu, U = spectrum(GraphOperator.from_edge_index(*graph, dtype=torch.float64))
     x, found = subject.x, []
     for name, layer in _single_layers(subject.layers):
-        op = layer.operator(subject.edge_index, subject.num_nodes)
+        op = layer.operator(*graph)
         stacks = stack_outputs(layer, x, op)
         output = stacks.mean(0)
         for stack, y in [*(enumerate(stacks, 1) if len(stacks) > 1 else ()), (0, output)]:

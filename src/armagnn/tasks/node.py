@@ -162,7 +162,8 @@ class NodeTask:
         for split in ("train", "val", "test"):
             part = dataset if dataset.graph is None else dataset.part(split)
             if not self.parts or part is not dataset:
-                x, op = part.x.to(dtype), net.conv1.operator(part.edge_index, part.num_nodes, dtype=dtype)
+                x = part.x.to(dtype)
+                op = net.conv1.operator(part.edge_index, part.num_nodes, part.edge_weight, dtype)
             idx = part.idx(split)
             self.parts[split] = Part(x, op, idx, part.y.index_select(0, idx))
 

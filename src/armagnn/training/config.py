@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Final, Self
 
 import torch
 
-from armagnn.checks import integer, probability, real
+from armagnn.checks import choice, integer, probability, real
+from armagnn.data.scaling import FEATURES
 from armagnn.errors import DeviceError, ParameterError, RunError, shown
 from armagnn.nn.gat import HEADS
 from armagnn.training.stopping import MOST_PATIENCE, check_stopping
@@ -196,6 +197,8 @@ class TrainConfig(RunConfig):
 
     Attributes:
         dataset: a name of the catalogue or the path of an ``.npz`` file.
+        features: how features are scaled: "rows", "standardise", "none" or "auto"; see
+            :data:`armagnn.data.scaling.FEATURES`.
         hidden: units of the hidden layer.
         stacks: K: parallel stacks of ARMA, order of Chebyshev and Cayley filters; the others have none.
         layers: T: recursion steps of ARMA, Jacobi iterations of Cayley. L: layers in each of the two places of
@@ -219,8 +222,10 @@ class TrainConfig(RunConfig):
     kind: ClassVar[str] = "nodes"
     command: ClassVar[str] = "train"
     limits: ClassVar[Mapping[str, tuple[int, int]]] = {**RunConfig.limits, "last_stacks": (0, MOST_STEPS)}
+    later: ClassVar[Mapping[str, Any]] = {"features": "kind"}
 
     dataset: str = "cora"
+    features: str = "auto"
     conv: str = "arma"
     hidden: int = 16
     stacks: int = 2
@@ -239,6 +244,10 @@ class TrainConfig(RunConfig):
     seed: int = 0
     seeds: int = 10
     device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choice("scaling of features", self.features, FEATURES)
 
     @property
     def source(self) -> str:

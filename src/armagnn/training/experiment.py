@@ -71,6 +71,8 @@ def train(
         run = Run.create(out, config, problem.sha256, problem.description)
     else:
         run.check_data(problem.sha256)
+    for note in problem.notes:
+        watcher.note(note)
 
     for trial in run.trials():
         watcher.trial(trial)

@@ -89,7 +89,7 @@ class GraphsProblem:
     def __init__(self, config: GraphsConfig) -> None:
         self.config, self._device = config, config.torch_device()
         self._dataset = read_graphs(config.data, config.target)  # type: ignore[arg-type]  # the config checks it
-        self.sha256 = self._dataset.sha256
+        self.sha256, self.notes = self._dataset.sha256, self._dataset.notes
         if self._dataset.regression and config.stop_on != "loss":
             raise ParameterError(f"stop_on is {config.stop_on!r}, but real targets have no accuracy; use 'loss'.")
         self._fold = fold_of(config, self._dataset)

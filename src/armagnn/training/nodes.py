@@ -15,6 +15,11 @@ from armagnn.training.trial import settings
 from armagnn.training.trials import Trials
 
 
+def load_nodes(config: TrainConfig) -> NodeDataset:
+    """The dataset of a configuration, with its features scaled as the configuration says."""
+    return load(config.dataset, features=config.features)  # type: ignore[arg-type]  # the config checks it
+
+
 def build_network(config: TrainConfig, dataset: NodeDataset) -> NodeNet:
     """The network of `config` for `dataset`, with new weights from torch's global generator.
 
@@ -74,7 +79,8 @@ class NodesProblem:
 
     def __init__(self, config: TrainConfig) -> None:
         self.config, self._device = config, config.torch_device()
-        self._dataset = load(config.dataset)
+        self._dataset = load_nodes(config)
+        self.notes = self._dataset.notes
         self.sha256 = self._dataset.sha256
         check_memory(outline(lambda: build_network(config, self._dataset)), config, self._dataset.num_nodes)
 

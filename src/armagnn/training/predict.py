@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from armagnn.data import NodeDataset, load
+from armagnn.data import NodeDataset
 from armagnn.errors import ParameterError, RunError, shown
 from armagnn.training.config import TrainConfig
-from armagnn.training.nodes import build_network
+from armagnn.training.nodes import build_network, load_nodes
 from armagnn.training.run import Run
 from armagnn.training.sizes import Net, outline
 
@@ -73,11 +73,11 @@ def predict(run: Run) -> Prediction:
     config = opened(run).config
     if not isinstance(config, TrainConfig):
         raise RunError(f"{run.path}: is a run on {config.kind}; use predict_graphs.")
-    dataset = load(config.dataset)
+    dataset = load_nodes(config)
     run.check_data(dataset.sha256)
     net = trained(run, lambda: build_network(config, dataset))
     with torch.no_grad():
-        logits = net(dataset.x, net.conv1.operator(dataset.edge_index, dataset.num_nodes))
+        logits = net(dataset.x, net.conv1.operator(dataset.edge_index, dataset.num_nodes, dataset.edge_weight))
     return Prediction(dataset, torch.sigmoid(logits) if dataset.multilabel else torch.softmax(logits, dim=-1))
 
 

@@ -22,9 +22,11 @@ class Problem(Protocol):
     Attributes:
         sha256: checksum of the data.
         description: what the run folder keeps for new graphs; None where there can be none.
+        notes: what was done with the user's own data, in sentences.
     """
 
     sha256: str
+    notes: tuple[str, ...]
 
     @property
     def description(self) -> Description | None:

@@ -175,8 +175,8 @@ class Run:
         """Refuse other data than those of the run."""
         if sha256 != self.dataset_sha256:
             raise RunError(
-                f"{self.path}: the run was trained on another file of dataset {self.config.source!r} "
-                f"(with SHA-256 {self.dataset_sha256[:12]}..., not {sha256[:12]}...)."
+                f"{self.path}: the run was trained on another file of dataset {self.config.source!r}, or an older "
+                f"armagnn read it otherwise (SHA-256 {self.dataset_sha256[:12]}..., not {sha256[:12]}...). Train again."
             )
 
     def graphs(self) -> Description:

@@ -72,7 +72,8 @@ def test_train_shows_every_seed_the_mean_and_the_paper(run: CliRunner, tmp_path:
 
 def test_flags_reach_the_configuration(run: CliRunner, tmp_path: Path) -> None:
     flags = {
-        "dataset": "cora", "conv": "arma", "hidden": 3, "stacks": 2, "layers": 2, "last_stacks": 1, "act": "elu",
+        "dataset": "cora", "features": "rows", "conv": "arma", "hidden": 3, "stacks": 2, "layers": 2,
+        "last_stacks": 1, "act": "elu",
         "init": "tied", "input_dropout": 0.1, "hidden_dropout": 0.3, "skip_dropout": 0.2, "l2": 0.001, "lr": 0.02,
         "epochs": 2, "patience": 7, "stop_on": "accuracy", "seed": 4, "seeds": 1, "device": "cpu",
     }  # fmt: skip

@@ -187,7 +187,7 @@ def test_ctrl_c_says_how_to_resume(run: CliRunner, tmp_path: Path, monkeypatch: 
 
 
 def test_ctrl_c_before_the_run(run: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(name: str) -> None:
+    def stop(name: str, **options: str) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("armagnn.training.nodes.load", stop)

@@ -369,7 +369,7 @@ def test_unknown_options_and_commands_get_the_nearest(run: CliRunner, arguments:
 
 
 def test_bugs_keep_their_traceback(run: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def bug(name: str) -> None:
+    def bug(name: str, **options: str) -> None:
         raise RuntimeError("a bug")
 
     monkeypatch.setattr("armagnn.training.nodes.load", bug)

@@ -21,6 +21,7 @@ REPRODUCE: Final = Group(
         ),
         "convergence": Lazy("armagnn.cli.convergence:convergence", "Theorem 1: ARMA iterated until it converges."),
         "reservoir": Lazy("armagnn.cli.reproduce:reservoir_table", "Reservoir ARMA: random stacks, a trained readout."),
+        "pace": Lazy("armagnn.cli.pace:pace", "Measure the seconds of an epoch of every cell, for --plan."),
         "node-classification-search": Lazy(
             "armagnn.cli.reproduce:node_classification_search", "The search behind the tuned protocol of Table 1."
         ),

@@ -22,6 +22,9 @@ class Where:
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1.")] = "cpu"
     workers: Annotated[int, typer.Option(help="Processes at a time; on a GPU, trainings that take turns.")] = 1
     engine: Annotated[str, typer.Option(help="local, or ray for a Ray cluster.")] = "local"
+    results: Annotated[Path, typer.Option(help="Where the exported tables are: plans go by their times.")] = Path(
+        "results"
+    )
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from armagnn.paper.published import DATASETS, METHODS
 from armagnn.paper.sealed import write_sealed
 from armagnn.tasks import PEERS
 from armagnn.training.atomic import check_writable
+from armagnn.training.record import Record
 from armagnn.training.store import Store
 
 Dataset = Annotated[list[str] | None, typer.Option("--dataset", help="cora, citeseer, pubmed, ppi; may be repeated.")]
@@ -75,6 +76,7 @@ def node_classification_search(
     final_seeds: Annotated[
         int | None, typer.Option(help="Trials of each of them there.", show_default="by dataset")
     ] = None,
+    plan: Plan = False,
 ) -> None:
     """The search behind the tuned protocol: random settings, the same for all methods, judged on validation data.
 
@@ -87,11 +89,15 @@ def node_classification_search(
         raise ParameterError("settings, seeds, finalists and final-seeds must all be at least 1.")
     budgets = {data: replace(budget, **asked) for data, budget in search.BUDGETS.items()}
     cells = _cells(dataset or DATASETS, method or METHODS, ("tuned",))
+    if plan:
+        records = _records(where)
+        trials = [trial for data, name, _ in cells for trial in search.planned(records, data, name, budgets[data])]
+        do_trials(trials, search.TABLE, where, plan=True)
+        return
     trials = [trial for data, name, _ in cells for trial in search.trials(data, name, budgets[data])]
     check_writable(written.out, written.scores)
     do_trials(trials, search.TABLE, where)
-    with Store(where.store) as opened:
-        records = opened.select(table=search.TABLE)
+    records = _records(where)
     trials = [trial for data, name, _ in cells for trial in search.finals(records, data, name, budgets[data])]
     do_trials(trials, search.TABLE, where)
     write_search(search.TABLE, where.store, partial(search.choose, budgets=budgets), search.scores_csv, written)
@@ -110,6 +116,13 @@ def reservoir_table(
     check_writable(out)
     rows = [row for name in dataset or reservoir.DATASETS for row in reservoir.measure(name, runs)]
     write_sealed(out, reservoir.to_csv(rows).encode())
+
+
+def _records(where: Where) -> list[Record]:
+    if not where.store.exists():
+        return []
+    with Store(where.store) as opened:
+        return opened.select(table=search.TABLE)
 
 
 def _cells(datasets: Sequence[str], methods: Sequence[str], protocols: Sequence[str]) -> list[Cell]:

@@ -124,6 +124,26 @@ def finals(records: Iterable[Record], dataset: str, method: str, budget: Budget)
     ]
 
 
+def planned(records: Sequence[Record], dataset: str, method: str, budget: Budget) -> list[CellTrial]:
+    """All trials of the search of one cell, for a plan: while nobody knows the finalists, the first settings are they.
+
+    Example:
+        >>> len(planned([], "cora", "arma", BUDGETS["cora"])) == 48 * 3 + 8 * 20
+        True
+    """
+    first = trials(dataset, method, budget)
+    late = finals(records, dataset, method, budget)
+    if len(late) < budget.finalists * budget.final_seeds:
+        settings = list(dict.fromkeys(trial.config for trial in first))[: budget.finalists]
+        epochs = paper_config(dataset, method).epochs
+        late = [
+            CellTrial(replace(config, epochs=epochs), index * budget.final_seeds + run, FINAL_SEED + run)
+            for index, config in enumerate(settings)
+            for run in range(budget.final_seeds)
+        ]
+    return first + late
+
+
 def _reported(config: str) -> NodeConfig:
     """A setting of the search (as JSON) as it is reported: trained to its end."""
     tried = NodeConfig(**json.loads(config))

@@ -221,7 +221,7 @@ def _not_dense(value: Any) -> str | None:
         return "a nested tensor"
     if isinstance(value, MaskedTensor):
         return "a masked tensor"
-    if is_lazy(value):
+    if not torch.compiler.is_compiling() and is_lazy(value):
         return "a parameter that has no shape yet"
     if value.layout is not torch.strided:
         return f"a tensor of layout {str(value.layout).removeprefix('torch.')}"

@@ -172,7 +172,7 @@ def test_type_of_edge_index(index: Tensor, dtype: torch.dtype, entrance: Any) ->
 
 @bad_inputs(60, thing=garbage)
 def test_garbage_as_edge_index(thing: Any) -> None:
-    refused(DTypeError, "edge_index must be a torch.Tensor", lambda: from_edges(thing))
+    refused(DTypeError, "edge_index must be a dense torch.Tensor", lambda: from_edges(thing))
 
 
 @bad_inputs(60, thing=garbage)
@@ -437,7 +437,7 @@ def test_matrices_with_negative_entries(form: str, kind: str, bad: float, row: i
 def test_arrays_that_are_no_matrices(shape: list[int], numpy: bool, cls: type[CSR]) -> None:
     assume(len(shape) != 2)
     matrix = np.ones(shape) if numpy else torch.ones(shape)
-    refused(ShapeError, "two axes", lambda: cls.from_dense(matrix))
+    refused(ShapeError, r"two axes|\(N, N\)", lambda: cls.from_dense(matrix))
 
 
 @bad_inputs(60, thing=garbage, reader=st.sampled_from(["from_scipy", "from_torch_sparse"]), cls=classes)
@@ -474,9 +474,11 @@ def test_other_matrices() -> None:
             refused(DTypeError, "matrix", lambda cls=cls, eye=eye: cls.from_torch_sparse(eye.to_sparse()))
             refused(DTypeError, "matrix", lambda cls=cls, eye=eye: cls.from_dense(eye))
         refused(DTypeError, "matrix", lambda cls=cls: cls.from_scipy(scipy.sparse.eye_array(3, dtype=complex)))
-        refused(ShapeError, "two axes", lambda cls=cls: cls.from_scipy(scipy.sparse.coo_array(np.ones(3))))
-        refused(ShapeError, "two axes", lambda cls=cls: cls.from_torch_sparse(torch.ones(3).to_sparse()))
-        refused(ShapeError, "two axes", lambda cls=cls: cls.from_torch_sparse(torch.ones(3, 3, 2).to_sparse(2)))
+        refused(ShapeError, r"two axes|\(N, N\)", lambda cls=cls: cls.from_scipy(scipy.sparse.coo_array(np.ones(3))))
+        refused(ShapeError, r"two axes|\(N, N\)", lambda cls=cls: cls.from_torch_sparse(torch.ones(3).to_sparse()))
+        refused(
+            ShapeError, r"two axes|\(N, N\)", lambda cls=cls: cls.from_torch_sparse(torch.ones(3, 3, 2).to_sparse(2))
+        )
 
 
 @bad_inputs(
@@ -530,7 +532,7 @@ def test_garbage_as_entries(name: str, thing: Any) -> None:
 def test_shapes_of_entries(shapes: list[list[int]]) -> None:
     assume(len({tuple(shape) for shape in shapes}) > 1 or len(shapes[0]) != 1)
     row, col, value = (torch.zeros(shape, dtype=torch.int64) for shape in shapes)
-    refused(ShapeError, "row, col and value", lambda: CSR.from_coo(row, col, value.float(), (3, 3)))
+    refused(ShapeError, "row, col and value|must have shape", lambda: CSR.from_coo(row, col, value.float(), (3, 3)))
 
 
 @bad_inputs(

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
+import torch._dynamo.testing
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor

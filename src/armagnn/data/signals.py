@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from armagnn.errors import DataError, DTypeError, ParameterError
-from armagnn.operators import checks
+from armagnn.operators import entries
 
 SPLITS: Final = ("train", "val", "test")
 
@@ -93,10 +93,10 @@ class SignalsDataset:
                 f"y must hold integers 0 .. C-1, one class for each signal; it has {y.dtype}, {y.tolist()[:5]}."
             )
         edges = _tensor("edge_index", edge_index)
-        edges, _ = checks.edge_index(edges if edges.numel() else edges.long(), x.shape[1])
+        edges, _ = entries.edge_index(edges if edges.numel() else edges.long(), x.shape[1])
         weight = None
         if edge_weight is not None:
-            weight = checks.edge_weight(_tensor("edge_weight", edge_weight), edges, None)
+            weight = entries.edge_weight(_tensor("edge_weight", edge_weight), edges, None)
         splits = {name: _ids(name, ids, len(x)) for name, ids in zip(SPLITS, (train, val, test), strict=True)}
         for one, other in combinations(SPLITS, 2):
             shared = int(torch.isin(splits[one], splits[other]).sum())

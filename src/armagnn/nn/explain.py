@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from armagnn.errors import ParameterError, ShapeError
-from armagnn.operators import CSR, GraphOperator, checks, normalize
+from armagnn.operators import CSR, GraphOperator, entries, normalize
 
 
 def masked_operator(
@@ -27,10 +27,10 @@ def masked_operator(
     nodes = x.shape[-2]
     if mask.shape != (graph.shape[1],):
         raise ShapeError(f"the edge mask must have shape ({graph.shape[1]},), one per edge, got {tuple(mask.shape)}.")
-    weight = checks.edge_weight(edge_weight, graph, x.dtype)
+    weight = entries.edge_weight(edge_weight, graph, x.dtype)
     normalize.check_weights("arma", weight)
     adjacency = GraphOperator.from_edge_index(graph, nodes, weight, "adjacency")
     scale = normalize.inverse_sqrt_degree(adjacency)
     source, target = graph.long()
-    entries = weight * (scale[source] * scale[target]) * (mask.sigmoid() if apply_sigmoid else mask)
-    return GraphOperator.from_edge_index(graph, nodes, entries, "adjacency")
+    masked = weight * (scale[source] * scale[target]) * (mask.sigmoid() if apply_sigmoid else mask)
+    return GraphOperator.from_edge_index(graph, nodes, masked, "adjacency")

@@ -35,9 +35,8 @@ def scaling(nodes: int, batch: int, dtype: torch.dtype, device: torch.device | s
     count = torch.arange(nodes * batch + 1, dtype=torch.int32, device=device)
     col = torch.arange(nodes, dtype=torch.int32, device=device).repeat_interleave(batch)
     value = torch.ones(nodes * batch, dtype=dtype, device=device)
-    return CSR(
-        count, col, value, (nodes * batch, nodes), transposed=(count[::batch].contiguous(), count[:-1], count[:-1])
-    )
+    transposed = (count[::batch].contiguous(), count[:-1], count[:-1])
+    return CSR(count, col, value, (nodes * batch, nodes), transposed=transposed, check_invariants=False)
 
 
 def conv_of_scaled(conv: ARMAConv | Conv, scales: CSR, table: Tensor, op: GraphOperator) -> Tensor:

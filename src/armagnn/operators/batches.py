@@ -220,6 +220,8 @@ class GraphBatches:
             transposed=transposed,
             symmetric=self.op.symmetric,
             unit_diagonal=self.op.unit_diagonal,
+            shift=self.op.shift,
+            check_invariants=False,
         )
         op.blocks = spectrum
         return GraphBatch(op, starts[0], nodes, graph, ids, longest)

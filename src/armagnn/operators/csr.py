@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from armagnn import kernels
-from armagnn.checks import FLOATS, floating
+from armagnn import checks, kernels
 from armagnn.errors import DeviceError, DTypeError, ShapeError
 from armagnn.kernels.transforms import traced
-from armagnn.operators import checks
+from armagnn.operators import entries
+from armagnn.operators.formats import SPARSE
 from armagnn.operators.modes import lasting, normal_mode
 
 Arguments = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None]
@@ -29,8 +29,7 @@ class CSR:
     ``torch.compile(fullgraph=True)``, ``torch.func.vmap``, ``torch.export`` and autocast, and gives the same bits every
     time and for every number of threads.
 
-    Build it with one of the ``from_*`` methods, which sort the entries, add up duplicates and check the values. The
-    constructor trusts its arguments.
+    Build it with one of the ``from_*`` methods, which sort the entries, add up duplicates and check the values.
 
     Args:
         rowptr: where each row starts, shape (M + 1).
@@ -38,7 +37,9 @@ class CSR:
         value: the nonzeros, shape (nnz).
         shape: (M, N).
         transposed: ``(rowptr, col, perm)`` of the transpose, whose values are ``value[perm]``; computed if not given.
-        symmetric: the matrix equals its transpose, which then costs nothing.
+        symmetric: the matrix equals its transpose, which then costs nothing. Nothing checks that.
+        check_invariants: raise unless pointers and columns stay within the matrix. Without the check, wrong ones make a
+            kernel read foreign memory.
 
     Example:
         >>> import torch
@@ -65,7 +66,10 @@ class CSR:
         *,
         transposed: tuple[Tensor, Tensor, Tensor] | None = None,
         symmetric: bool = False,
+        check_invariants: bool = True,
     ) -> None:
+        if check_invariants and not traced():
+            entries.check_compressed(rowptr, col, value, shape, transposed, symmetric)
         self.rowptr, self.col, self.value = rowptr, col, value
         self.shape = (int(shape[0]), int(shape[1]))
         self.symmetric = symmetric
@@ -78,24 +82,30 @@ class CSR:
     # ------------------------------------------------------------------------------------------------------- builders
 
     @classmethod
-    def from_coo(cls, row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> CSR:
-        """Build from the row, column and value of each entry; entries at one place are added up."""
-        return _from_entries(checks.from_coo(row, col, value, shape))
+    def from_coo(
+        cls, row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int], *, allow_empty: bool = False
+    ) -> CSR:
+        """Build from the row, column and value of each entry; entries at one place are added up.
+
+        A shape of more than ten million, and of more than a hundred times the entries, is refused as a slip, here and
+        in the other builders: memory grows with it. ``allow_empty=True`` insists.
+        """
+        return _from_entries(entries.from_coo(row, col, value, shape), allow_empty)
 
     @classmethod
-    def from_scipy(cls, matrix: Any, dtype: torch.dtype | None = None) -> CSR:
+    def from_scipy(cls, matrix: Any, dtype: torch.dtype | None = None, *, allow_empty: bool = False) -> CSR:
         """Build from any ``scipy.sparse`` matrix or array; ``dtype`` defaults to torch's default."""
-        return _from_entries(checks.from_scipy(matrix, dtype))
+        return _from_entries(entries.from_scipy(matrix, dtype), allow_empty)
 
     @classmethod
-    def from_torch_sparse(cls, matrix: Tensor, dtype: torch.dtype | None = None) -> CSR:
+    def from_torch_sparse(cls, matrix: Tensor, dtype: torch.dtype | None = None, *, allow_empty: bool = False) -> CSR:
         """Build from a native ``torch.sparse`` tensor in any of its layouts."""
-        return _from_entries(checks.from_torch_sparse(matrix, dtype))
+        return _from_entries(entries.from_torch_sparse(matrix, dtype), allow_empty)
 
     @classmethod
     def from_dense(cls, matrix: Any, dtype: torch.dtype | None = None) -> CSR:
         """Build from the nonzeros of a dense matrix (tensor or array)."""
-        return _from_entries(checks.from_dense(matrix, dtype))
+        return _from_entries(entries.from_dense(matrix, dtype), allow_empty=True)
 
     # ----------------------------------------------------------------------------------------------------- properties
 
@@ -137,18 +147,16 @@ class CSR:
         symmetric: bool,
     ) -> Self:
         """Make a matrix of the same class; subclasses carry their own fields over."""
-        return type(self)(rowptr, col, value, shape, transposed=transposed, symmetric=symmetric)
+        return type(self)(rowptr, col, value, shape, transposed=transposed, symmetric=symmetric, check_invariants=False)
 
     def with_value(self, value: Tensor) -> Self:
         """Return the matrix with the same pattern and other values (shape (nnz)), differentiable in them.
 
         The values are not copied: do not change them in place while the matrix is in use.
         """
-        if not isinstance(value, Tensor):
-            raise DTypeError(f"value must be a torch.Tensor of shape ({self.nnz},), got {type(value).__name__}.")
-        floating("value", value.dtype)
-        if value.device != self.device:
+        if isinstance(value, Tensor) and value.device != self.device:
             raise DeviceError(f"value is on {value.device}, the operator on {self.device}: move one with .to(device).")
+        value = checks.real_tensor("value", value, "(nnz,)" if traced() else f"({self.nnz},)")
         if value.shape != self.value.shape:
             raise ShapeError(f"value must have shape ({self.nnz},), one number per nonzero, got {tuple(value.shape)}.")
         return self._new(self.rowptr, self.col, value, self.shape, self._structure(), False)
@@ -158,7 +166,7 @@ class CSR:
         value = self.value.to(*args, **kwargs)
         if value is self.value:
             return self
-        if value.dtype not in FLOATS:
+        if value.dtype not in checks.FLOATS:
             raise DTypeError(f"the values must be float32, float64 or bfloat16, not {value.dtype}.")
         device = value.device
         moved = self._transposed
@@ -215,17 +223,17 @@ class CSR:
 
     def check_operand(self, x: Tensor, name: str = "x") -> None:
         """Raise a typed error unless ``self @ x`` is defined: shape, kind of numbers and device; no values are read."""
-        if not isinstance(x, Tensor):
-            raise DTypeError(f"{name} must be a torch.Tensor, got {type(x).__name__}.")
-        if x.layout is not torch.strided:
+        if isinstance(x, Tensor) and x.device != self.device:
+            raise DeviceError(f"{name} is on {x.device} and the operator on {self.device}: move one with .to(device).")
+        if isinstance(x, Tensor) and x.layout in SPARSE:
             raise DTypeError(f"{name} must be dense here; build a CSR from it with CSR.from_torch_sparse({name}).")
-        if x.dim() < 2 or x.shape[-2] != self.shape[1]:
+        # a compiler knows no text of a size that may change
+        x = checks.dense(name, x, "(..., N, F)" if traced() else f"(..., {self.shape[1]}, F)")
+        if x.shape[-2] != self.shape[1]:
             raise ShapeError(
                 f"{name} must have shape (..., {self.shape[1]}, F), one row per node, got {tuple(x.shape)}."
             )
-        floating(name, x.dtype)
-        if x.device != self.device:
-            raise DeviceError(f"{name} is on {x.device} and the operator on {self.device}: move one with .to(device).")
+        checks.floating(name, x.dtype)
         if x.dtype != self.dtype and not torch.is_autocast_enabled(x.device.type):
             raise DTypeError(
                 f"{name} is {x.dtype} and the operator {self.dtype}: convert one of them, e.g. op.to({x.dtype})."
@@ -243,12 +251,18 @@ class CSR:
                 # torch's tracer hands over `A @ x` with its operands swapped; an `x @ A`, which looks the same to it,
                 # is refused below when the code runs without the compiler
                 left, right = right, left
-            if isinstance(left, CSR):
-                return left._product(right)
+            return left._product(right) if isinstance(left, CSR) else right.__rmatmul__(left)
         return NotImplemented
+
+    __array_ufunc__ = None  # numpy leaves `array @ A` to __rmatmul__
 
     def __matmul__(self, x: Tensor) -> Tensor:
         return self._product(x)
+
+    def __rmatmul__(self, x: Any) -> Tensor:
+        raise DTypeError(
+            f"a {type(self).__name__} multiplies a tensor from the left, A @ x; for x A take (A.T @ x.T).T."
+        )
 
     def _product(self, x: Tensor) -> Tensor:
         self.check_operand(x)
@@ -322,12 +336,14 @@ def assemble(row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) ->
     return rowptr, col, value.index_select(0, perm)
 
 
-def _from_entries(entries: checks.Entries) -> CSR:
-    row, col, value, shape = entries
+def _from_entries(found: entries.Entries, allow_empty: bool) -> CSR:
+    row, col, value, shape, dtype = found
+    entries.justified_shape(shape, row.shape[0], allow_empty)
+    value = entries.narrowed("the matrix", value, dtype)
     with normal_mode():
         if not traced():
             row, col, value = (t.clone() if t.is_inference() else t for t in (row, col, value))
-        return CSR(*assemble(row, col, value, shape), shape)
+        return CSR(*assemble(row, col, value, shape), shape, check_invariants=False)
 
 
 def _merge(
@@ -337,7 +353,7 @@ def _merge(
     starts = first.nonzero().squeeze(1)
     pointer = torch.cat([starts, starts.new_tensor([row.shape[0]])]).to(perm.dtype)
     ones = torch.ones(row.shape[0], dtype=value.dtype, device=value.device)
-    places = CSR(pointer, perm, ones, (starts.shape[0], row.shape[0]))
+    places = CSR(pointer, perm, ones, (starts.shape[0], row.shape[0]), check_invariants=False)
     total = kernels.spmm(*places._arguments(), value.unsqueeze(1)).squeeze(1)  # not `@`, which autocast would round
     row, col = row.index_select(0, starts), col.index_select(0, starts)
     rowptr, _ = kernels.sort_coo(row, col, shape[0], shape[1])

@@ -177,7 +177,7 @@ def coarsen(
         raise ParameterError(f"levels is {levels}; the tree has 2^levels places for a node, so at most {MOST_LEVELS}.")
     if abs(seed) >= 2**63:
         raise ParameterError(f"seed must be below 2^63, got {seed!r}.")
-    op = GraphOperator.from_graph(graph, num_nodes, edge_weight, kind="adjacency")
+    op = GraphOperator.from_graph(graph, num_nodes, edge_weight, kind="adjacency", dtype=torch.float64)
     if op.kind != "adjacency":
         raise GraphError(
             f"coarsening goes by the weights of the graph: pass it with kind='adjacency', not {op.kind!r}."
@@ -185,7 +185,7 @@ def coarsen(
     op = op.detach().to("cpu", torch.float64).require_symmetric("coarsening")
     if op.nnz and float(op.value.min()) < 0:
         raise GraphError(f"edge weights must not be negative (lowest: {float(op.value.min()):g}): shift or clip them.")
-    graphs = [CSR(op.rowptr, op.col, op.value, op.shape, symmetric=True)]
+    graphs = [CSR(op.rowptr, op.col, op.value, op.shape, symmetric=True, check_invariants=False)]
     fine, parents = _without_loops(graphs[0]), []
     degree = _row_sums(fine)
     generator = torch.Generator().manual_seed(seed)
@@ -207,7 +207,7 @@ def _without_loops(graph: CSR) -> CSR:
     if bool(keep.all()):
         return graph
     kept = assemble(row[keep], graph.col[keep], graph.value[keep], graph.shape)
-    return CSR(*kept, graph.shape, symmetric=True)
+    return CSR(*kept, graph.shape, symmetric=True, check_invariants=False)
 
 
 def _row_sums(graph: CSR) -> Array:
@@ -248,7 +248,7 @@ def _contracted(graph: CSR, parent: NDArray[np.int64], clusters: int) -> CSR:
     out_col, out_value = np.empty_like(col), np.empty_like(value)
     size = compiled_or_plain(matching.contract)(rowptr, col, value, parent, children, out_rowptr, out_col, out_value)
     pointer, columns, weights = map(torch.from_numpy, (out_rowptr, out_col[:size].copy(), out_value[:size].copy()))
-    return CSR(pointer, columns, weights, (clusters, clusters), symmetric=True)
+    return CSR(pointer, columns, weights, (clusters, clusters), symmetric=True, check_invariants=False)
 
 
 def _children(parent: NDArray[np.int64], clusters: int) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import torch
 from torch import Tensor
 
+from armagnn.checks import choice, real
 from armagnn.errors import (
     DTypeError,
     GraphError,
@@ -17,12 +18,12 @@ from armagnn.errors import (
     UnknownNameError,
 )
 from armagnn.kernels.transforms import traced
-from armagnn.operators import checks, normalize
+from armagnn.operators import entries, normalize
 from armagnn.operators.csr import CSR, register
 from armagnn.operators.extremes import extremal_eigenvalues
 from armagnn.operators.joining import check_alike, join
 from armagnn.operators.modes import may_be_kept, normal_mode
-from armagnn.operators.options import OPTIONS, Kind, Options
+from armagnn.operators.options import KINDS, OPTIONS, Kind, Options
 
 if TYPE_CHECKING:
     from armagnn.operators.spectra import BlockSpectrum
@@ -53,7 +54,10 @@ class GraphOperator(CSR):
     - ``gamma`` (γ ≥ 0): the weight of the self-loops that ``gcn`` adds to every node.
     - ``lambda_min``, ``lambda_max``: numbers, or ``"computed"`` from the graph; for ``arma``.
     - ``symmetrize``: ``"max"`` or ``"mean"`` of A and its transpose, where a directed graph must become undirected.
-    - ``dtype``: of the values. By default that of floating-point torch weights, else torch's default.
+    - ``allow_isolated``: take more than ten million nodes, and more than a hundred for each edge. Without it they are
+      refused, because one id that was never renumbered would ask for all memory.
+    - ``dtype``: of the values. By default that of floating-point torch weights, else torch's default. Weights of a
+      wider type are checked, and normalised where the narrow type cannot hold them, in their own.
 
     Example:
         >>> import torch
@@ -69,11 +73,15 @@ class GraphOperator(CSR):
     unit_diagonal: bool
     """Every diagonal entry is one, whatever the weights: a ``laplacian`` without stored self-loops. False where it is
     not known, as after `with_value` or within compiled code. The padding of a batch, all zeros, does not count."""
+    shift: float | None
+    r"""s of :math:`M = (1 + s) I - L`, which is :math:`(\lambda_{max} - \lambda_{min}) / 2 - 1` for ``arma`` (0 by
+    default) and 0 for the other kinds. None where it is not one number, as of graphs joined that have several."""
     for_one_call: bool = False
     """Built from edges for a single call of a layer: what is worked out for it will not be asked for again."""
     blocks: BlockSpectrum | None = None
     """The frequencies and vectors of each graph of a batch, where they are known; see `GraphBatches.find_spectra`."""
     _off: GraphOperator | None = None
+    _unshifted: GraphOperator | None = None
 
     def __init__(
         self,
@@ -86,9 +94,21 @@ class GraphOperator(CSR):
         transposed: tuple[Tensor, Tensor, Tensor] | None = None,
         symmetric: bool = False,
         unit_diagonal: bool = False,
+        shift: float | None = 0.0,
+        check_invariants: bool = True,
     ) -> None:
-        super().__init__(rowptr, col, value, shape, transposed=transposed, symmetric=symmetric)
-        self.kind, self.unit_diagonal = kind, unit_diagonal
+        super().__init__(
+            rowptr,
+            col,
+            value,
+            shape,
+            transposed=transposed,
+            symmetric=symmetric,
+            check_invariants=check_invariants,
+        )
+        if check_invariants and not traced():
+            _check_fields(self.shape, kind, shift)
+        self.kind, self.unit_diagonal, self.shift = kind, unit_diagonal, shift
 
     # ------------------------------------------------------------------------------------------------------- builders
 
@@ -104,6 +124,7 @@ class GraphOperator(CSR):
         lambda_min: float | Literal["computed"] = 0.0,
         lambda_max: float | Literal["computed"] = 2.0,
         symmetrize: Literal["max", "mean"] | None = None,
+        allow_isolated: bool = False,
         dtype: torch.dtype | None = None,
     ) -> GraphOperator:
         """Build from edges (source, target), shape (2, E), and optional weights, shape (E)."""
@@ -111,31 +132,31 @@ class GraphOperator(CSR):
             size = edge_index.sparse_size()  # type: ignore[attr-defined]
             num_nodes = max(size[0] or 0, size[1] or 0) or None if num_nodes is None else num_nodes
             edge_index = edge_index.as_tensor()
-        edge_index, num_nodes = checks.edge_index(edge_index, num_nodes)
-        weight = checks.edge_weight(edge_weight, edge_index, dtype)
+        edge_index, num_nodes = entries.edge_index(edge_index, num_nodes, allow_isolated)
+        weight, wanted = entries.given_weight(edge_weight, edge_index, dtype)
         options = Options(kind, gamma, lambda_min, lambda_max, symmetrize)
-        return _build(options, edge_index[1], edge_index[0], weight, num_nodes)
+        return _build(options, edge_index[1], edge_index[0], weight, num_nodes, wanted)
 
     @classmethod
     def from_scipy(  # type: ignore[override]
         cls, matrix: Any, kind: Kind = "arma", dtype: torch.dtype | None = None, **options: Any
     ) -> GraphOperator:
         """Build from a square scipy.sparse adjacency."""
-        return _from_matrix(checks.from_scipy(matrix, dtype), kind, options)
+        return _from_matrix(entries.from_scipy(matrix, dtype), kind, options)
 
     @classmethod
     def from_torch_sparse(  # type: ignore[override]
         cls, matrix: Tensor, kind: Kind = "arma", dtype: torch.dtype | None = None, **options: Any
     ) -> GraphOperator:
         """Build from a square torch.sparse adjacency of any layout (PyG's ``adj_t``: rows receive)."""
-        return _from_matrix(checks.from_torch_sparse(matrix, dtype), kind, options)
+        return _from_matrix(entries.from_torch_sparse(matrix, dtype), kind, options)
 
     @classmethod
     def from_dense(  # type: ignore[override]
         cls, matrix: Any, kind: Kind = "arma", dtype: torch.dtype | None = None, **options: Any
     ) -> GraphOperator:
         """Build from a square dense adjacency, a tensor or an array."""
-        return _from_matrix(checks.from_dense(matrix, dtype), kind, options)
+        return _from_matrix(entries.from_dense(matrix, dtype), kind, options)
 
     @classmethod
     def from_networkx(
@@ -227,6 +248,7 @@ class GraphOperator(CSR):
         with normal_mode():
             rowptr, col, value, transposed = join(operators)
         nodes = sum(op.num_nodes for op in operators)
+        shifts = {op.shift for op in operators}
         return GraphOperator(
             rowptr,
             col,
@@ -236,6 +258,8 @@ class GraphOperator(CSR):
             transposed=transposed,
             symmetric=all(op.symmetric for op in operators),
             unit_diagonal=all(op.unit_diagonal for op in operators),
+            shift=shifts.pop() if len(shifts) == 1 else None,
+            check_invariants=False,
         )
 
     # ----------------------------------------------------------------------------------------------------- properties
@@ -292,10 +316,49 @@ class GraphOperator(CSR):
                 kind=self.kind,
                 transposed=self._transposed,
                 symmetric=self.symmetric,
+                shift=0.0 if self.shift == 0.0 else None,
+                check_invariants=False,
             )
         if may_be_kept(value) and not self.value.requires_grad:  # also where gradients are off for now
             self._off = off
         return off
+
+    def without_shift(self) -> GraphOperator:
+        r"""Return :math:`I - L`, whatever ``lambda_min`` and ``lambda_max`` made of the diagonal.
+
+        Filters in lambda act on it, so that they are functions of the Laplacian of the graph.
+
+        Example:
+            >>> import torch
+            >>> op = GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]), lambda_max=1.5)
+            >>> op.to_dense(), op.without_shift().to_dense()
+            (tensor([[-0.2500,  1.0000],
+                    [ 1.0000, -0.2500]]), tensor([[0., 1.],
+                    [1., 0.]]))
+        """
+        if self.shift == 0.0:
+            return self
+        if self.shift is None:
+            raise GraphError(
+                "the graphs of this operator were built with several lambda_min and lambda_max, so that their "
+                "frequencies lambda are not known: build them with one pair of numbers, or filter them one by one."
+            )
+        if self._unshifted is not None:
+            return self._unshifted
+        with normal_mode():
+            plain = GraphOperator(
+                self.rowptr,
+                self.col,
+                self.value - self.shift * (self._rows() == self.col),
+                self.shape,
+                kind=self.kind,
+                transposed=self._transposed,
+                symmetric=self.symmetric,
+                check_invariants=False,
+            )
+        if may_be_kept(plain.value) and not self.value.requires_grad:
+            self._unshifted = plain
+        return plain
 
     # -------------------------------------------------------------------------------------------------- new operators
 
@@ -320,13 +383,23 @@ class GraphOperator(CSR):
         transposed: tuple[Tensor, Tensor, Tensor] | None,
         symmetric: bool,
     ) -> Self:
-        return type(self)(rowptr, col, value, shape, kind=self.kind, transposed=transposed, symmetric=symmetric)
+        return type(self)(
+            rowptr,
+            col,
+            value,
+            shape,
+            kind=self.kind,
+            transposed=transposed,
+            symmetric=symmetric,
+            shift=self.shift,
+            check_invariants=False,
+        )
 
     def _context(self) -> list[Any]:
-        return [*super()._context(), self.kind, self.unit_diagonal]
+        return [*super()._context(), self.kind, self.unit_diagonal, self.shift]
 
     def _restore(self, context: list[Any]) -> None:
-        *plain, self.kind, self.unit_diagonal = context
+        *plain, self.kind, self.unit_diagonal, self.shift = context
         super()._restore(plain)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -340,25 +413,31 @@ class GraphOperator(CSR):
 register(GraphOperator)
 
 
-def _build(options: Options, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int) -> GraphOperator:
+def _build(
+    options: Options, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int, dtype: torch.dtype
+) -> GraphOperator:
     if traced():
-        return _build_now(options, row, col, weight, num_nodes)
+        return _build_now(options, row, col, weight, num_nodes, dtype)
     with normal_mode():
         row, col, weight = (t.clone() if t.is_inference() else t for t in (row, col, weight))
-        return _build_now(options, row, col, weight, num_nodes)
+        return _build_now(options, row, col, weight, num_nodes, dtype)
 
 
-def _build_now(options: Options, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int) -> GraphOperator:
+def _build_now(
+    options: Options, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int, dtype: torch.dtype
+) -> GraphOperator:
     kind, gamma = options.kind, float(options.gamma)
+    if kind == "adjacency" or entries.fits(weight, dtype):  # else the degrees, and what they divide, need the wider one
+        weight = entries.narrowed("edge_weight", weight, dtype)
     if options.symmetrize is not None:
         row, col, weight = normalize.symmetrized(row, col, weight, num_nodes, options.symmetrize)
     shift = 0.0 if options.default_range else _shift(options, row, col, weight, num_nodes)
     for names, number in (("gamma is", gamma), ("lambda_min and lambda_max are", shift)):
-        if abs(number) > torch.finfo(weight.dtype).max:
-            raise ParameterError(f"{names} too large for {weight.dtype}: pass less, or dtype=torch.float64.")
+        if abs(number) > torch.finfo(dtype).max:
+            raise ParameterError(f"{names} too large for {dtype}: pass less, or dtype=torch.float64.")
     known = not traced()
     unit_diagonal = known and kind == "laplacian" and not bool((row == col).any())
-    rowptr, col, value, transposed = normalize.build(row, col, weight, num_nodes, kind, gamma, shift)
+    rowptr, col, value, transposed = normalize.build(row, col, weight, num_nodes, kind, gamma, shift, dtype)
     symmetric = known and normalize.is_symmetric(rowptr, col, value, transposed)
     return GraphOperator(
         rowptr,
@@ -369,6 +448,8 @@ def _build_now(options: Options, row: Tensor, col: Tensor, weight: Tensor, num_n
         transposed=None if symmetric and not value.requires_grad else transposed,
         symmetric=symmetric,
         unit_diagonal=unit_diagonal,
+        shift=shift,
+        check_invariants=False,
     )
 
 
@@ -376,7 +457,7 @@ def _shift(options: Options, row: Tensor, col: Tensor, weight: Tensor, num_nodes
     """Return (λmax - λmin)/2 - 1, by which M of Eq. 9 differs from I - L on its diagonal."""
     low, high = options.lambda_min, options.lambda_max
     if "computed" in (low, high):
-        plain = _build(Options("arma"), row, col, weight.detach().double(), num_nodes)
+        plain = _build(Options("arma"), row, col, weight.detach().double(), num_nodes, torch.float64)
         smallest, largest = extremal_eigenvalues(plain.require_symmetric("lambda_min or lambda_max 'computed'"))
         low = 1.0 - largest if low == "computed" else low
         high = 1.0 - smallest if high == "computed" else high
@@ -385,11 +466,21 @@ def _shift(options: Options, row: Tensor, col: Tensor, weight: Tensor, num_nodes
     return (float(high) - float(low)) / 2 - 1.0
 
 
-def _from_matrix(entries: checks.Entries, kind: str, options: dict[str, Any]) -> GraphOperator:
-    row, col, weight, shape = entries
+def _check_fields(shape: tuple[int, int], kind: Any, shift: Any) -> None:
+    if shape[0] != shape[1]:
+        raise ShapeError(f"an operator is square, got the shape {shape}.")
+    choice("kind of operator", kind, KINDS)
+    if shift is not None:
+        real("shift", shift, extra=" (or None where it is not known)")
+
+
+def _from_matrix(found: entries.Entries, kind: str, options: dict[str, Any]) -> GraphOperator:
+    row, col, weight, shape, dtype = found
     if shape[0] != shape[1]:
         raise ShapeError(f"an adjacency matrix must be square, got {shape[0]} × {shape[1]}.")
     for name in options:
-        if name not in OPTIONS:
-            raise UnknownNameError("option", name, OPTIONS)
-    return _build(Options(kind, **options), row, col, weight, shape[0])
+        if name not in (*OPTIONS, "allow_isolated"):
+            raise UnknownNameError("option", name, (*OPTIONS, "allow_isolated"))
+    insist = options.pop("allow_isolated", False)
+    entries.justified(shape[0], row.shape[0], insist)
+    return _build(Options(kind, **options), row, col, weight, shape[0], dtype)

@@ -44,12 +44,18 @@ def check_weights(kind: str, weight: Tensor) -> None:
 
 
 def build(
-    row: Tensor, col: Tensor, weight: Tensor, num_nodes: int, kind: str, gamma: float, shift: float
+    row: Tensor,
+    col: Tensor,
+    weight: Tensor,
+    num_nodes: int,
+    kind: str,
+    gamma: float,
+    shift: float,
+    dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor, Tensor, Tensor]]:
     """Return (rowptr, col, value, transposed) of the operator; ``shift`` is (λmax - λmin)/2 - 1."""
     check_weights(kind, weight)
-    dtype = weight.dtype
-    if dtype == torch.bfloat16:  # degrees of a few hundred already lose digits in bfloat16
+    if weight.dtype == torch.bfloat16:  # degrees of a few hundred already lose digits in bfloat16
         weight = weight.float()
     if needs_diagonal(kind, gamma, shift):
         nodes = torch.arange(num_nodes, dtype=row.dtype, device=row.device)
@@ -59,7 +65,7 @@ def build(
     rowptr, col, value = assemble(row, col, weight, shape)
     if kind == "adjacency" and value.shape != weight.shape:  # sums of finite weights
         checks.finite("the sum of parallel edges", value, GraphError, "scale the weights")
-    adjacency = CSR(rowptr, col, value, shape)
+    adjacency = CSR(rowptr, col, value, shape, check_invariants=False)
     if kind != "adjacency":
         value = _symmetric_normalisation(adjacency)
         if kind == "laplacian":
@@ -117,7 +123,7 @@ def symmetrized(row: Tensor, col: Tensor, weight: Tensor, num_nodes: int, how: s
     # does not depend on their order, and the result is symmetric to the last bit
     zero = torch.zeros_like(weight)
     both = (torch.cat([row, col]), torch.cat([col, row]), torch.cat([weight, zero]))
-    joined = CSR(*assemble(*both, (num_nodes, num_nodes)), (num_nodes, num_nodes))
+    joined = CSR(*assemble(*both, (num_nodes, num_nodes)), (num_nodes, num_nodes), check_invariants=False)
     one, other = joined.value, joined.T.value
     value = torch.maximum(one, other) if how == "max" else one / 2 + other / 2
     return joined._rows(), joined.col.long(), value

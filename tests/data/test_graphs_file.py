@@ -124,7 +124,7 @@ def test_what_is_wrong_is_named(change: Change, message: str) -> None:
 def test_a_single_array_is_none() -> None:
     file = io.BytesIO()
     np.save(file, np.arange(3))
-    with pytest.raises(DataError, match=r"tiny.npz: a single array, not an .npz archive"):
+    with pytest.raises(DataError, match=r"tiny.npz: not an .npz file"):
         parse(file.getvalue())
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,57 +14,57 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from armagnn.errors import DataError, DTypeError
+from armagnn.data.archives import ArrayArchive, Axes
+from armagnn.errors import ArmagnnError, DataError, DTypeError
 
 Arrays = dict[str, NDArray[Any]]
-MANY: Final = 0xFFFF
-"""What an archive says of more files than two bytes can count."""
+FORMATS: Final = (
+    "Datasets are .npz archives of named arrays, of labelled nodes or of graphs (numpy.savez), or folders of text "
+    "files in TU's format; docs/data.md lists the arrays and the files."
+)
 
 NUMPYS: Final = (torch.float16, torch.float32, torch.float64)
 """Reals that numpy has, too."""
 
 
 def read_arrays(
-    content: bytes, names: Iterable[str], source: str, *, what: str = "node-classification", everything: bool = False
+    content: bytes, names: Iterable[str], source: str, *, what: str = "node-classification", axes: Axes | None = None
 ) -> Arrays:
-    """Read the arrays `names` from the bytes of an ``.npz`` file; `source` names the file in errors.
+    """Read arrays from the bytes of an ``.npz`` file; `source` names the file in errors.
 
-    Every array is read whole here, so that zip's own CRC-32 has vouched for all that is returned. A kind of file that
-    has optional arrays asks for `everything`: so damage to the name of one cannot make it vanish unseen. Nor can damage
-    to a length, which hides those that follow: the archive says how many there are.
+    The file must have the arrays `names`; those of `axes` are read, too, where they are there. A file that would take
+    too much memory is refused before it is unpacked: see :mod:`armagnn.data.archives`.
 
     Example:
         >>> content = pack_arrays({"y": np.arange(3)})
         >>> read_arrays(content, ["y"], "mine.npz")
         {'y': array([0, 1, 2])}
     """
+    with opened(content, source) as archive:
+        missing = [name for name in names if name not in archive.headers]
+        if missing:
+            raise DataError(f"{source}: not a {what} file, it lacks the arrays {', '.join(missing)}.")
+        archive.check(axes or {})
+        wanted = {**dict.fromkeys(names), **dict.fromkeys(axes or {})}
+        return archive.read(name for name in wanted if name in archive.headers)
+
+
+@contextmanager
+def opened(content: bytes, source: str) -> Iterator[ArrayArchive]:
+    """The arrays of an ``.npz`` file; whatever goes wrong with it is a :class:`DataError`."""
+    if not content.startswith(b"PK"):
+        raise DataError(f"{source}: not an .npz file. {FORMATS}")
     try:
-        archive = np.load(io.BytesIO(content), allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise DataError(f"{source}: a single array, not an .npz archive of named arrays.")
-        with archive as npz:
-            listed = _listed(content)
-            if listed not in (len(npz.files), MANY):
-                raise DataError(f"{source}: lists {len(npz.files)} arrays of {listed}: the file is corrupt.")
-            missing = [name for name in names if name not in npz.files]
-            if missing:
-                raise DataError(f"{source}: not a {what} file, it lacks the arrays {', '.join(missing)}.")
-            return {name: npz[name] for name in (npz.files if everything else names)}
-    except DataError:
+        yield ArrayArchive(content, source)
+    except ArmagnnError:
         raise
     except Exception as error:
         # Damaged archives reach us as a dozen unrelated types (zlib, struct, zip, numpy, tokenizer, memory):
         # what they share is that the file, not the program, is at fault.
         raise DataError(
             f"{source}: not a readable .npz file ({type(error).__name__}: {error}). "
-            "It is corrupt, truncated or of another format: fetch it again."
+            "It is corrupt or truncated: fetch, copy or save it again."
         ) from error
-
-
-def _listed(content: bytes) -> int:
-    """Return how many files a zip archive says, at its end, that it has."""
-    end = content.rfind(b"PK\x05\x06")
-    return int.from_bytes(content[end + 10 : end + 12], "little")
 
 
 def pack_arrays(arrays: Arrays) -> bytes:

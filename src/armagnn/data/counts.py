@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from typing import Final
 
@@ -11,12 +10,13 @@ import torch
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from armagnn.data.archives import gunzip
 from armagnn.data.arrays import read_arrays
 from armagnn.data.catalogue import all_entries, find_entry, load_molecules, load_signals, parse, prepared_name
 from armagnn.data.checks import NO_LABEL
 from armagnn.data.dataset import SPLITS, NodeDataset
 from armagnn.data.graphs import GraphsDataset
-from armagnn.data.mnist import grid_graph
+from armagnn.data.mnist import AXES, NAMES, grid_graph
 from armagnn.data.paths import path_lengths
 from armagnn.data.signals import SignalsDataset
 from armagnn.data.store import locate
@@ -129,7 +129,7 @@ def _of_signals(data: SignalsDataset) -> Statistics:
 
 
 def _of_images(content: bytes, source: str, *, paths: bool) -> Statistics:
-    arrays = read_arrays(content, ("x_train", "y_train", "x_test", "y_test"), source, what="images")
+    arrays = read_arrays(content, NAMES, source, what="images", axes=AXES)
     train, test = arrays["x_train"], arrays["x_test"]
     side = train.shape[1]
     graph = grid_graph(side)
@@ -147,7 +147,7 @@ def _of_documents(content: bytes, source: str) -> Statistics:
     splits: dict[str, int] = {}
     groups = set()
     try:
-        for line in gzip.decompress(content).splitlines():
+        for line in gunzip(content, source).splitlines():
             row = json.loads(line)
             splits[row["split"]] = splits.get(row["split"], 0) + 1
             groups.add(row["label"])

@@ -20,8 +20,8 @@ SMALLEST_DEVIATION: Final = 0.01
 constant in training is not blown up elsewhere, whatever its unit."""
 CONSTANT: Final = 1e-12
 """Of the size of equal numbers, a distance from their mean, in float64, that is only its rounding."""
-MOST_ENTRIES: Final = 2**30
-"""Of a one-hot matrix: 4 GiB."""
+MOST_ENTRIES: Final = 2**28
+"""Of a one-hot matrix: 1 GiB."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,13 +11,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from armagnn.data import checks
+from armagnn.data.archives import Axes
 from armagnn.data.arrays import Arrays, check_digest, read_arrays, read_file
 from armagnn.data.graphs import GraphsDataset
 from armagnn.data.undirected import edges_of
 from armagnn.errors import DataError
 
-# and, if the data has them: node_labels, node_attr, edge_labels, edge_weight, split
 ARRAYS: Final = ("edge_index", "ptr", "y")
+AXES: Final[Axes] = {
+    "edge_index": (2, "E"), "ptr": (("G", 1),), "node_labels": ("N",), "node_attr": ("N",), "edge_labels": ("E",),
+    "edge_weight": ("E",),
+}  # fmt: skip
+MOST_LONE: Final = 2**22
+"""Nodes of a file that has nothing to say of them."""
+LONE_PER_EDGE: Final = 16
+"""The same, for each end of an edge."""
+LABELLED: Final[Axes] = {**AXES, "y": ("G",), "split": ("G",)}
+"""The same, of graphs to learn from."""
 
 
 def read_graphs_file(path: str | Path, *, sha256: str | None = None, labelled: bool = True) -> GraphsDataset:
@@ -40,7 +50,8 @@ def parse_graphs_file(
 ) -> GraphsDataset:
     """Turn the bytes of a file into a dataset called `name`; `source` is what errors call the file."""
     digest = check_digest(content, source, sha256)
-    arrays = read_arrays(content, ARRAYS if labelled else ARRAYS[:-1], source, what="graphs", everything=True)
+    names, axes = (ARRAYS, LABELLED) if labelled else (ARRAYS[:-1], AXES)
+    arrays = read_arrays(content, names, source, what="graphs", axes=axes)
     return graphs_of(arrays, name=name, source=source, sha256=digest, provenance=provenance, labelled=labelled)
 
 
@@ -101,8 +112,12 @@ def _count(num_nodes: int, arrays: Arrays, source: str) -> int:
     for name in ("node_labels", "node_attr"):
         if name in arrays and (arrays[name].ndim == 0 or len(arrays[name]) != num_nodes):
             raise DataError(f"{source}: {name} has shape {arrays[name].shape} for the {num_nodes} nodes of ptr.")
-    if num_nodes > 2**31:
-        raise DataError(f"{source}: ptr ends at {num_nodes}; it must be at most 2^31 nodes.")
+    most = max(MOST_LONE, LONE_PER_EDGE * arrays["edge_index"].size)
+    if num_nodes > most and "node_labels" not in arrays and "node_attr" not in arrays:
+        raise DataError(
+            f"{source}: ptr ends at {num_nodes} nodes, nearly all of them without an edge, a label or an attribute. If "
+            "they are meant, give node_labels, one for each."
+        )
     return num_nodes
 
 

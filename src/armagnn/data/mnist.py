@@ -8,12 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from armagnn.data.archives import Axes
 from armagnn.data.arrays import check_digest, read_arrays
 from armagnn.data.signals import SignalsDataset
 from armagnn.errors import DataError
 from armagnn.operators import knn_graph
 
 NAMES: Final = ("x_train", "y_train", "x_test", "y_test")
+AXES: Final[Axes] = {"x_train": ("S", "P", "P"), "y_train": ("S",), "x_test": ("T", "P", "P"), "y_test": ("T",)}
 NEIGHBOURS: Final = 8
 VALIDATION: Final = 5000
 """The first images of the training part, as TensorFlow's reader, which Defferrard et al. used, takes them."""
@@ -32,7 +34,7 @@ def grid_graph(side: int = 28, k: int = NEIGHBOURS) -> Tensor:
 
 def parse_mnist(content: bytes, *, name: str, source: str, provenance: str = "") -> SignalsDataset:
     """Read images and labels; the first 5,000 of the training part are for validation."""
-    arrays = read_arrays(content, NAMES, source, what="images")
+    arrays = read_arrays(content, NAMES, source, what="images", axes=AXES)
     x = np.concatenate([arrays["x_train"], arrays["x_test"]])
     y = np.concatenate([arrays["y_train"], arrays["y_test"]])
     train = len(arrays["x_train"])

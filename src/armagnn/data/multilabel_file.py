@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from armagnn.data import checks
+from armagnn.data.archives import Axes
 from armagnn.data.arrays import Arrays, check_digest, read_arrays
 from armagnn.data.dataset import SPLITS, NodeDataset
 from armagnn.data.scaling import OF_KIND, Features, resolved, scaled
@@ -19,6 +20,10 @@ from armagnn.operators import CSR
 ARRAYS: Final = (
     "edge_index", "graph_id", "split", "features_packed", "n_features", "labels_packed", "n_labels", "label_known",
 )  # fmt: skip
+AXES: Final[Axes] = {
+    "edge_index": (2, "E"), "edge_weight": ("E",), "graph_id": ("N",), "split": ("N",), "features_packed": ("N",),
+    "labels_packed": ("N",), "label_known": ("N",),
+}  # fmt: skip
 SMALLEST_DEVIATION: Final = 0.01
 """Features are divided by their deviation or by this, whichever is larger: one of PPI's 50 is constant."""
 
@@ -41,7 +46,7 @@ def parse_multilabel_file(
     """
     digest = check_digest(content, source, sha256)
     how = resolved(features, "multilabel", known=True)  # bits are standardised, the user's own ones too
-    arrays = read_arrays(content, ARRAYS, source, what="multi-label", everything=True)
+    arrays = read_arrays(content, ARRAYS, source, what="multi-label", axes=AXES)
     raw_graph = checks.integers(arrays, "graph_id", source)
     num_nodes = raw_graph.size
     if not num_nodes:

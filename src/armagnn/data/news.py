@@ -8,7 +8,6 @@ left out, and test documents with fewer than 5.
 
 from __future__ import annotations
 
-import gzip
 import importlib
 import json
 import re
@@ -20,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from armagnn.data.archives import Axes, check_size, gunzip
 from armagnn.data.arrays import Arrays, check_digest, read_arrays
 from armagnn.data.signals import SignalsDataset
 from armagnn.errors import DataError, ParameterError
@@ -42,6 +42,10 @@ HELD_OUT: Final = 310
 """Purpose of the draw of the documents for validation; see `armagnn.kernels.random`."""
 
 PREPARED: Final = ("counts_indptr", "counts_indices", "counts_data", "y", "test", "words", "table", "edge_index")
+AXES: Final[Axes] = {
+    "counts_indptr": (("S", 1),), "counts_indices": ("Z",), "counts_data": ("Z",), "y": ("S",), "test": ("S",),
+    "words": ("W",), "table": ("W",), "edge_index": (2,),
+}  # fmt: skip
 _QUOTE: Final = re.compile(r"writes in|writes:|wrote:|says:|said:|^In article|^Quoted from|^\||^>")
 _TOKEN: Final = re.compile(r"[a-z]+")
 
@@ -119,7 +123,7 @@ def prepare_news(
 
 def parse_news(content: bytes, *, name: str, source: str, provenance: str = "") -> SignalsDataset:
     """Read a prepared file; a tenth of its training documents, drawn once and for all, is for validation."""
-    arrays = read_arrays(content, PREPARED, source, what="prepared documents")
+    arrays = read_arrays(content, PREPARED, source, what="prepared documents", axes=AXES)
     words, table, edges = arrays["words"], arrays["table"], arrays["edge_index"].astype(np.int64)
     y, test = arrays["y"].astype(np.int64), arrays["test"].astype(bool)
     if words.dtype.kind != "U" or table.ndim != 2 or len(table) != len(words) or not np.isfinite(table).all():
@@ -150,6 +154,7 @@ def _dense(arrays: Arrays, documents: int, words: int, source: str) -> NDArray[n
     fits = pointer.shape == (documents + 1,) and pointer[0] == 0 and pointer[-1] == len(ids) == len(count)
     if not fits or (np.diff(pointer) < 0).any() or not _within(ids, words) or (count < 1).any():
         raise DataError(f"{source}: the counts are not those of {documents} documents. Make it again.")
+    check_size(2 * documents * words, 0, source)
     dense = np.zeros((documents, words), dtype=np.int16)
     dense[np.repeat(np.arange(documents), np.diff(pointer)), ids] = count
     return dense
@@ -164,7 +169,7 @@ def _parts(test: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor
 
 def _read(content: bytes, source: str) -> list[dict[str, Any]]:
     try:
-        rows = [json.loads(line) for line in gzip.decompress(content).splitlines()]
+        rows = [json.loads(line) for line in gunzip(content, source).splitlines()]
         if not all(row["split"] in LEAST and isinstance(row["text"], str) and row["label"] >= 0 for row in rows):
             raise ValueError("a row has another split, text or label")
     except (OSError, EOFError, ValueError, KeyError, TypeError) as error:

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from armagnn.data import checks
+from armagnn.data.archives import Axes
 from armagnn.data.arrays import Arrays, check_digest, read_arrays, read_file
 from armagnn.data.checks import NO_LABEL
 from armagnn.data.dataset import NodeDataset
@@ -19,6 +20,10 @@ from armagnn.data.scaling import OF_KIND, Features, resolved, scaled
 from armagnn.data.undirected import edges_of
 from armagnn.errors import DataError
 
+AXES: Final[Axes] = {
+    "x": ("N",), "x_indptr": (("N", 1),), "x_indices": ("Z",), "x_data": ("Z",), "x_shape": (2,), "y": ("N",),
+    "edge_index": (2, "E"), "edge_weight": ("E",), "train_idx": ("<N",), "val_idx": ("<N",), "test_idx": ("<N",),
+}  # fmt: skip
 SPARSE: Final = ("x_indptr", "x_indices", "x_data", "x_shape")
 OTHERS: Final = ("edge_index", "y", "train_idx", "val_idx", "test_idx")
 ARRAYS: Final = (*SPARSE, *OTHERS)
@@ -55,7 +60,7 @@ def parse_node_file(
     digest = check_digest(content, source, sha256)
     known = any(digest == entry.sha256 for entry in CATALOGUE.values())
     how = resolved(features, "nodes", known)
-    arrays = read_arrays(content, OTHERS, source, everything=True)
+    arrays = read_arrays(content, OTHERS, source, axes=AXES)
     x = _features(arrays, source)
     num_nodes = int(x.shape[0])
     edges = edges_of(arrays, num_nodes, source)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from armagnn.data.archives import open_zip
 from armagnn.data.arrays import Arrays
 from armagnn.data.undirected import both_ways
 from armagnn.errors import DataError
@@ -25,7 +26,7 @@ from armagnn.errors import DataError
 def convert_tu(name: str, content: bytes) -> Arrays:
     """Convert the zip of a TU dataset: ``NAME_A.txt``, ``NAME_graph_indicator.txt`` and so on, 1-based."""
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        with open_zip(content, f"{name}.zip") as archive:
             there = {Path(member).name: member for member in archive.namelist()}
 
             def table(part: str, dtype: type) -> NDArray[Any] | None:
@@ -84,7 +85,7 @@ def convert_ppi(content: bytes) -> Arrays:
     Its features are z-scored; each takes two values, of which the larger is 1. All labels are known.
     """
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        with open_zip(content, "ppi.zip") as archive:
             there = {Path(member).name: member for member in archive.namelist()}
             parts = [_ppi_part(split, lambda file: archive.read(there[file])) for split in ("train", "valid", "test")]
     except (zipfile.BadZipFile, ValueError, TypeError, KeyError) as error:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import zlib
 from dataclasses import replace
 from typing import Final
 
@@ -13,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from armagnn.data import checks
+from armagnn.data.archives import Axes, gunzip
 from armagnn.data.arrays import Arrays, check_digest, read_arrays
 from armagnn.data.graphs import GraphsDataset
 from armagnn.errors import DataError
@@ -20,6 +19,10 @@ from armagnn.errors import DataError
 TARGETS: Final = ("mu", "alpha", "homo", "lumo", "gap", "r2", "zpve", "u0_atom", "cv")
 """The nine properties, in the order of the columns of y (and of the paper's table)."""
 ARRAYS: Final = ("gdb_idx", "n_nodes", "n_bonds", "node_Z", "bonds", "bond_type")
+
+AXES: Final[Axes] = {
+    "gdb_idx": ("G",), "n_nodes": ("G",), "n_bonds": ("G",), "node_Z": ("N",), "bonds": ("B", 2), "bond_type": ("B",),
+}  # fmt: skip
 
 
 def parse_qm9(
@@ -32,7 +35,7 @@ def parse_qm9(
     ``node_features`` gives four columns, C, N, O and F.
 
     Example:
-        >>> import io
+        >>> import gzip
         >>> from armagnn.data.arrays import pack_arrays
         >>> rows = "gdb_idx,smiles,mu,alpha,homo,lumo,gap,r2,zpve,cv,u0_atom\\n4,C#C,0,16,0,0,0,60,0,9,-1\\n"
         >>> arrays = {"gdb_idx": [4], "n_nodes": [2], "n_bonds": [1]}
@@ -42,7 +45,7 @@ def parse_qm9(
         GraphsDataset('acetylene', graphs=1, nodes=2, edges=2, targets=9)
     """
     ids, targets = _table(table, source)
-    arrays = read_arrays(graphs, ARRAYS, graphs_source, what="molecules")
+    arrays = read_arrays(graphs, ARRAYS, graphs_source, what="molecules", axes=AXES)
     ptr, edge_index, kinds, elements = _graphs(arrays, graphs_source)
     own = checks.integers(arrays, "gdb_idx", graphs_source)
     if own.shape != ids.shape:
@@ -98,7 +101,7 @@ def with_bond_orders(molecules: GraphsDataset) -> GraphsDataset:
 def _table(content: bytes, source: str) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return the ids (G,) and the nine targets (G, 9) of the csv."""
     try:
-        header, *lines = gzip.decompress(content).decode("ascii").splitlines()
+        header, *lines = gunzip(content, source).decode("ascii").splitlines()
         names = header.split(",")
         missing = [column for column in ("gdb_idx", *TARGETS) if column not in names]
         if missing:
@@ -110,7 +113,7 @@ def _table(content: bytes, source: str) -> tuple[NDArray[np.int64], NDArray[np.f
         values = np.loadtxt(lines, delimiter=",", comments=None, usecols=columns, ndmin=2)
     except DataError:
         raise
-    except (OSError, EOFError, zlib.error, ValueError) as error:
+    except ValueError as error:
         raise DataError(f"{source}: not a gzipped csv of molecules ({error}). Fetch it again.") from error
     if len(values) != len(lines):
         raise DataError(f"{source}: has blank lines.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from armagnn.data.arrays import check_digest, read_arrays, read_file
+from armagnn.data.arrays import check_digest, opened, read_file
 from armagnn.data.atomic import write_whole
 from armagnn.data.catalogue import all_entries, parse
 from armagnn.data.counts import Statistics, statistics
@@ -46,7 +46,7 @@ def add(path: str | Path, name: str | None = None) -> tuple[str, Statistics]:
 
 
 def _kind(content: bytes, source: str) -> Kind:
-    arrays = read_arrays(content, (), source, everything=True)
-    if "ptr" in arrays:
-        return "graphs"
-    return "multilabel" if "features_packed" in arrays else "nodes"
+    with opened(content, source) as archive:
+        if "ptr" in archive.headers:
+            return "graphs"
+        return "multilabel" if "features_packed" in archive.headers else "nodes"

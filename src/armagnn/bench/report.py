@@ -71,9 +71,9 @@ def _processor() -> str:
 
 def table(rows: Sequence[Row], peer: str = "PyG") -> Table:
     """Return the rows as a table for the terminal."""
-    out = Table("work", "armagnn", peer, "ratio", "required", title="Benchmarks")
-    for column in out.columns[1:]:
-        column.justify = "right"
+    out = Table("work", title="Benchmarks")
+    for name in ("armagnn", peer, "ratio", "required"):
+        out.add_column(name, justify="right", overflow="fold")
     for row in rows:
         wanted = "" if row.required == 0 else f"{'≥' if row.required > 0 else '≤'} {abs(row.required):g}×"
         wanted = f"≤ {row.limit:g} {row.unit}" if row.limit else wanted

@@ -61,7 +61,7 @@ RESULTS: Final = Group(
 )
 
 COMMANDS: Final[dict[str, Lazy | Group]] = {
-    "train": Lazy("armagnn.cli.train:app", "Train a network on the nodes of a graph, or on whole graphs."),
+    "train": Lazy("armagnn.cli.train_graphs:app", "Train a network on the nodes of a graph, or on whole graphs."),
     "predict": Lazy("armagnn.cli.predict:predict", "Write the predictions of a trained run as CSV."),
     "show": Lazy("armagnn.cli.show:show", "Show what was trained and how well."),
     "data": Lazy("armagnn.cli.data:app", "The datasets: list, info, bound, verify, add, fetch, make."),

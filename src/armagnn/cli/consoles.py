@@ -10,6 +10,7 @@ import sys
 from typing import Any, Final
 
 from rich.console import Console
+from rich.table import Table
 
 PLAIN: Final[dict[str, Any]] = {"markup": False, "emoji": False, "highlight": False}
 PLAIN_WIDTH: Final = 200
@@ -40,6 +41,20 @@ def table_console() -> Console:
     """
     console = output_console()
     return console if console.is_terminal else Console(width=PLAIN_WIDTH, **PLAIN)
+
+
+def whole_table(*columns: str, names: int = 1, **options: Any) -> Table:
+    """A table that cuts nothing off, however narrow the terminal is: the first columns, which are `names`, stay on one
+    line where they can, and what is too long for its column goes on in the next line.
+
+    Example:
+        >>> [column.no_wrap for column in whole_table("dataset", "method", "file", names=2).columns]
+        [True, True, False]
+    """
+    table = Table(**options)
+    for place, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=place < names)
+    return table
 
 
 def write_what_can_be_written() -> None:

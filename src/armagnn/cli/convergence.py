@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from armagnn.cli.consoles import output_console
+from armagnn.cli.consoles import output_console, whole_table
 from armagnn.errors import ParameterError
 from armagnn.paper import convergence as experiment
 from armagnn.paper import convergence_cost
@@ -30,7 +29,7 @@ def convergence(
         raise ParameterError(f"runs is {runs}; it must be at least 1.")
     console = output_console()
     if cost:
-        table = Table("layer", "steps", "processor ms", "peak MiB", title="One training step on Cora's graph")
+        table = whole_table("layer", "steps", "processor ms", "peak MiB", title="One training step on Cora's graph")
         for case, steps, milliseconds, memory in convergence_cost.table():
             table.add_row(case, f"{steps:.4g}", f"{milliseconds:.4g}", f"{memory:.4g}")
         console.print(table)

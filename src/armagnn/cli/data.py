@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from armagnn import data as room
-from armagnn.cli.consoles import table_console
+from armagnn.cli.consoles import table_console, whole_table
 from armagnn.data.arrays import pack_arrays
 from armagnn.data.atomic import write_whole
 from armagnn.data.catalogue import find_entry
@@ -32,7 +32,7 @@ COLOURS = {"ok": "green", "missing": "dim", "corrupt": "red"}
 
 def _table(console: Console, *columns: str, title: str | None = None) -> Table:
     plain: dict[str, Any] = {} if console.is_terminal else {"box": None, "title_justify": "left", "pad_edge": False}
-    return Table(*columns, title=title, **plain)
+    return whole_table(*columns, title=title, **plain)
 
 
 def _show(console: Console, found: Statistics, title: str, paper: Mapping[str, str] | None = None) -> None:

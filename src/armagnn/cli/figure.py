@@ -8,9 +8,8 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from armagnn.cli.consoles import notes_console, output_console
+from armagnn.cli.consoles import notes_console, output_console, whole_table
 from armagnn.data import load
 from armagnn.errors import GraphError
 from armagnn.paper import claims as paper_claims
@@ -36,7 +35,9 @@ def training_time(
     """Figure 4: time per epoch and to the best validation score, for GCN, Chebyshev, CayleyNet and ARMA on PPI."""
     console, timings, numbers = output_console(), [], out.with_suffix(".csv")
     check_writable(out, numbers)
-    table = Table("method", "ms per epoch", "best epoch", "s to best", "val. acc. %", title=f"Training on {dataset}")
+    table = whole_table(
+        "method", "ms per epoch", "best epoch", "s to best", "val. acc. %", title=f"Training on {dataset}"
+    )
     for timing in times.measure(dataset, method or times.METHODS, device, epochs):
         timings.append(timing)
         write_sealed(numbers, times.to_csv(timings).encode())  # as they come: a method can take minutes
@@ -84,7 +85,7 @@ def response(
             f"{name}: {content['layer']}; error of the response: median {content['median error']:.3f}, r.m.s. in bands "
             f"{error['seen']:.3f} (unseen signal {error['unseen']:.3f})", highlight=False, soft_wrap=True,
         )  # fmt: skip
-        table = Table("stack", "‖W‖₂", "W0", "V", "bias", title=f"{name}: parameters (W in {path.name})")
+        table = whole_table("stack", "‖W‖₂", "W0", "V", "bias", title=f"{name}: parameters (W in {path.name})")
         for number, stack in enumerate(content["stacks"], 1):
             vectors = [" ".join(f"{v:.2f}" for v in stack[key]) for key in ("W0", "V", "bias")]
             table.add_row(str(number), f"{stack['norm of W']:.2f}", *vectors)
@@ -131,7 +132,7 @@ def claims(
             notes_console().print(f"{each.name}: {done}, {len(rows)} numbers", highlight=False)
         rows = read_rows(path)
         head, lines = paper_claims.table(rows)
-        table = Table(*head, title=each.question)
+        table = whole_table(*head, title=each.question)
         for line in lines:
             table.add_row(*line)
         console.print(table)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from armagnn.cli.consoles import whole_table
 from armagnn.paper.published import ACCURACY
 from armagnn.training import GraphsConfig, Run, RunConfig, TrainConfig
 
@@ -22,7 +22,7 @@ def print_report(console: Console, run: Run) -> None:
     shown = [(split, name) for split in ("val", "test") for name in COLUMNS if name in metrics[split]]
     shown = [column for column in shown if column != ("val", "mse")]  # which is the loss
     heads = [f"{'val.' if split == 'val' else split} {COLUMNS[name]}" for split, name in shown]
-    table = Table("seed", "epoch", "val. loss", *heads, title=Text(config.title))
+    table = whole_table("seed", "epoch", "val. loss", *heads, title=Text(config.title))
     for column in table.columns:
         column.justify = "right"
     for trial in metrics["trials"]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.columns import Columns
 from rich.console import Console
 from rich.table import Table
 
-from armagnn.cli.consoles import output_console, table_console
+from armagnn.cli.consoles import output_console, table_console, whole_table
 from armagnn.cli.trials_progress import mean_std
 from armagnn.data.folds import FOLDS
 from armagnn.errors import DataError
@@ -53,21 +55,45 @@ def list_cells(
         records = opened.select()
     records = _shown(records, console)
     for name, rows in groupby(records, key=lambda record: record.table):
-        console.print(_cells(name, list(rows)))
+        trials = list(rows)
+        table = _table(name, trials)
+        if console.measure(table, options=console.options.update(max_width=10_000)).maximum <= console.width:
+            console.print(table)
+        else:
+            _print_lines(name, trials, console)
     _say(console, f"{store}: {len(records)} trials")
 
 
-def _cells(name: str, records: list[Record]) -> Table:
+def _table(name: str, records: list[Record]) -> Table:
+    """A row for each cell, a column for each metric."""
     metrics = sorted({metric for record in records for metric in record.metrics})
-    table = Table("dataset", "method", "protocol", title=name)
-    for column in ("runs", "trials", *metrics):  # with folds, a run has several trials
-        table.add_column(column, justify="right", overflow="fold")
+    numbers = ("runs", "trials", *metrics)  # with folds, a run has several trials
+    table = whole_table("dataset", "method", "protocol", *numbers, names=3 + len(numbers), title=name)
+    for column in table.columns[3:]:
+        column.justify = "right"
+    for cell, runs, trials, values in _cells(records):
+        table.add_row(*cell, str(runs), str(trials), *(values.get(metric, "") for metric in metrics))
+    return table
+
+
+def _print_lines(name: str, records: list[Record], console: Console) -> None:
+    """The same for a narrow terminal: two lines, or three, for each cell."""
+    console.print(name, style="bold")
+    for cell, runs, trials, values in _cells(records):
+        _say(console, f"{' '.join(cell)}: {runs} runs, {trials} trials")
+        console.print(Columns([f"{metric} {value}" for metric, value in values.items()], padding=(0, 3)))
+
+
+def _cells(records: list[Record]) -> Iterator[tuple[tuple[str, str, str], int, int, dict[str, str]]]:
+    """Every cell, its runs and trials, and mean ± deviation of each metric."""
     for cell, group in groupby(records, key=lambda record: record.cell):
         trials = list(group)
-        values = [[trial.metrics[metric] for trial in trials if metric in trial.metrics] for metric in metrics]
-        runs = len({trial.run for trial in trials})
-        table.add_row(*cell, str(runs), str(len(trials)), *(mean_std(each) if each else "" for each in values))
-    return table
+        values: dict[str, list[float]] = {}
+        for trial in trials:
+            for metric, value in trial.metrics.items():
+                values.setdefault(metric, []).append(value)
+        shown = {metric: mean_std(each) for metric, each in sorted(values.items())}
+        yield cell, len({trial.run for trial in trials}), len(trials), shown
 
 
 def export(

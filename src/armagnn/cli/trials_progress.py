@@ -36,7 +36,8 @@ class TrialsProgress(TrialWatcher):
     """
 
     def __init__(self, console: Console, planned: Mapping[Cell, int] | None = None, command: str | None = None) -> None:
-        columns = (TextColumn("trials"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
+        note = TextColumn("{task.fields[note]}", markup=False)
+        columns = (TextColumn("trials"), BarColumn(), MofNCompleteColumn(), note)
         self._console = console
         self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._task = self._progress.add_task("trials", total=None, note="")

@@ -9,6 +9,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from armagnn.checks import LARGEST
 from armagnn.data import Fold, GraphsDataset, NodeFeatures, Scaler, node_features
 from armagnn.data.graphs import FEATURE_KINDS
 from armagnn.errors import DataError
@@ -177,7 +178,9 @@ class Description:
             return "target_mean and target_deviation do not have one number for each target"
         if min(*self.deviation, *self.target_deviation, 1.0) <= 0:
             return "a deviation is not positive"
-        return "" if self.largest > 0 and len(self.sizes) == 3 else "largest or sizes are not those of graphs"
+        if not 0 < self.largest <= LARGEST or len(self.sizes) != 3 or min(self.sizes) < 0:
+            return "largest or sizes are not those of graphs"
+        return ""
 
 
 _KINDS: Final[dict[str, type]] = {

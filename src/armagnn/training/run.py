@@ -55,6 +55,7 @@ from armagnn.training.problem import CONFIGS
 from armagnn.training.trial import Trial
 
 METRICS, WEIGHTS, CURVE = "metrics.json", "weights.safetensors", "curve.png"
+HEAD = {"format", "version", "kind", "config", "seeds", "dataset_sha256", "versions"}
 LARGEST = 2**31
 """Bytes of the largest file of weights."""
 
@@ -120,7 +121,9 @@ class Run:
         for name in manifest.files:
             _read(path, manifest, name)
         content = from_bytes(path / CONFIG, _read(path, manifest, CONFIG))
-        digest, versions = content.get("dataset_sha256"), content.get("versions")
+        if content.keys() | {"kind"} != HEAD or (content["format"], content["version"]) != (FORMAT, VERSION):
+            raise RunError(f"{path / CONFIG}: not the configuration of an armagnn run. {AGAIN}")
+        digest, versions = content["dataset_sha256"], content["versions"]
         if not isinstance(digest, str) or not DIGEST.fullmatch(digest):
             raise RunError(f"{path / CONFIG}: dataset_sha256 is {shown(digest)}, no checksum. {AGAIN}")
         if not isinstance(versions, dict) or not all(isinstance(version, str) for version in versions.values()):
@@ -131,10 +134,10 @@ class Run:
                 f"{path / CONFIG}: a run on {shown(kind)}, which this armagnn does not know. Use a newer one."
             )
         try:
-            config = CONFIGS[kind].from_json(content.get("config"))
+            config = CONFIGS[kind].from_json(content["config"])
         except RunError as error:
             raise RunError(f"{path / CONFIG}: {error} {AGAIN}") from error
-        if content.get("seeds") != list(config.all_seeds):
+        if content["seeds"] != list(config.all_seeds):
             raise RunError(f"{path / CONFIG}: seeds are not those of the configuration. {AGAIN}")
         run = cls(path, config, digest, versions, manifest)
         run._check_files()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from armagnn import GraphOperator
-from armagnn.errors import DTypeError, GraphError, ParameterError
+from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError
 from armagnn.filters import CayleyFilter, Filter
 from armagnn.solvers.conjugate_gradients import Statistics
 from filters.filter_checks import Array, FilterChecks
@@ -80,9 +80,11 @@ def test_learned_values_are_refused() -> None:
         (([1j, 1.0],), ParameterError),
         (([1.0, 1.0], 0.0), ParameterError),
         (([1.0, 1.0], float("nan")), ParameterError),
-        (([1.0, 1.0], torch.ones(2)), DTypeError),
+        (([1.0, 1.0], torch.ones(2)), ShapeError),
+        (([1.0, 1.0], 1j), ParameterError),
+        (([1.0, 1.0], torch.tensor(1)), DTypeError),
     ],
-    ids=["w0", "zero zoom", "nan zoom", "two zooms"],
+    ids=["w0", "zero zoom", "nan zoom", "two zooms", "complex zoom", "integer zoom"],
 )
 def test_bad_options_are_refused(arguments: tuple[Any, ...], error: type[Exception]) -> None:
     with pytest.raises(error, match=r"w_0|zoom"):

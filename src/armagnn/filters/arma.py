@@ -9,10 +9,20 @@ from torch import Tensor
 
 from armagnn.errors import ParameterError, ShapeError
 from armagnn.filters import rational
-from armagnn.filters.base import Filter, Variable, check_solver, check_variable, coefficients, is_scalar, show
+from armagnn.filters.base import (
+    Filter,
+    Variable,
+    check_solver,
+    check_variable,
+    coefficients,
+    is_scalar,
+    show,
+    show_variable,
+)
 from armagnn.filters.design import Report, design
 from armagnn.filters.recursion import MAX_ITER as MAX_STEPS
 from armagnn.filters.recursion import recursion
+from armagnn.filters.targets import resolve
 from armagnn.operators import GraphOperator
 from armagnn.solvers.conjugate_gradients import MAX_ITER, Statistics, solve_polynomial
 
@@ -47,6 +57,8 @@ class ARMAFilter(Filter):
     Args:
         a: K numbers, real or complex; a tensor may need a gradient.
         b: K numbers.
+        variable: of operators built with ``lambda_min`` or ``lambda_max``, ``"mu"`` takes h(M) and ``"lambda"`` takes
+            h(I - L); of others they are one.
 
     Example:
         >>> f = ARMAFilter(a=[0.5], b=[0.5])
@@ -72,7 +84,9 @@ class ARMAFilter(Filter):
         "eigen": ("spectrum",),
     }
 
-    def __init__(self, a: Any, b: Any) -> None:
+    def __init__(self, a: Any, b: Any, variable: Variable = "mu") -> None:
+        check_variable(variable)
+        self.variable = variable
         self.a, self.b = (coefficients(name, v, allow_complex=True) for name, v in (("a", a), ("b", b)))
         if self.a.shape != self.b.shape:
             raise ShapeError(f"a and b must have one value per term, got {self.a.shape[0]} and {self.b.shape[0]}.")
@@ -107,8 +121,9 @@ class ARMAFilter(Filter):
             >>> f.report
             RMS error 0.0605, largest 0.49, steepest slope 19.9 per unit of mu
         """
-        a, b, report = design(target, order, stable)
-        filter = cls(a, b)
+        wanted = resolve(target)
+        a, b, report = design(wanted, order, stable)
+        filter = cls(a, b, wanted.variable)
         filter.report = report
         return filter
 
@@ -127,12 +142,12 @@ class ARMAFilter(Filter):
 
         Example:
             >>> ARMAFilter.from_rational([2.0], [1.0])                    # 2 / (1 + lambda) = 1 / (1 - mu / 2)
-            ARMAFilter(a=[0.5], b=[1])
+            ARMAFilter(a=[0.5], b=[1], variable='lambda')
             >>> ARMAFilter.from_rational([1.0], [0.0, 1.0], variable="mu")  # 1 / (1 + mu²): a conjugate pair
             ARMAFilter(a=[0+1j, 0-1j], b=[0.5, 0.5])
         """
         check_variable(variable)
-        return cls(*rational.to_parallel(coefficients("p", p), coefficients("q", q), variable))
+        return cls(*rational.to_parallel(coefficients("p", p), coefficients("q", q), variable), variable)
 
     def to_rational(self, variable: Variable = "lambda") -> tuple[Tensor, Tensor]:
         """Return p (K) and q (K) of Eq. 6, in float64; the powers are of lambda, or of mu.
@@ -153,9 +168,10 @@ class ARMAFilter(Filter):
 
     def _on_spectrum(self, op: GraphOperator, eigenvalues: Tensor) -> Tensor:
         a, _ = self._coefficients(eigenvalues)
-        if bool(((1 - a * eigenvalues.unsqueeze(-1)).abs() < 1e-12).any()):
+        mu = self._argument(op, eigenvalues)
+        if bool(((1 - a * mu.unsqueeze(-1)).abs() < 1e-12).any()):
             raise ParameterError("a pole of the filter is an eigenvalue of this graph: h is infinite there.")
-        return self._response(eigenvalues)
+        return self._response(mu)
 
     def _coefficients(self, like: Tensor) -> tuple[Tensor, Tensor]:
         """Return a and b in the type of a tensor, or the complex type that belongs to it."""
@@ -222,12 +238,12 @@ class ARMAFilter(Filter):
     # --------------------------------------------------------------------------------------------------------- algebra
 
     def __add__(self, other: Filter) -> Filter:
-        if not isinstance(other, ARMAFilter):
+        if not isinstance(other, ARMAFilter) or self.variable != other.variable:
             return super().__add__(other)
-        return ARMAFilter(torch.cat([self.a, other.a]), torch.cat([self.b, other.b]))
+        return ARMAFilter(torch.cat([self.a, other.a]), torch.cat([self.b, other.b]), self.variable)
 
     def __mul__(self, factor: float | Tensor) -> Filter:
-        return ARMAFilter(self.a, factor * self.b) if is_scalar(factor) else NotImplemented
+        return ARMAFilter(self.a, factor * self.b, self.variable) if is_scalar(factor) else NotImplemented
 
     __rmul__ = __mul__
 
@@ -235,7 +251,7 @@ class ARMAFilter(Filter):
         return self + -other if isinstance(other, ARMAFilter) else super().__sub__(other)
 
     def __repr__(self) -> str:
-        return f"ARMAFilter(a={show(self.a)}, b={show(self.b)})"
+        return f"ARMAFilter(a={show(self.a)}, b={show(self.b)}{show_variable(self.variable)})"
 
 
 def _repeat(x: Tensor, times: int) -> Tensor:

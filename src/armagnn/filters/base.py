@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Final, Literal, overload
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError, UnknownNameError
+from armagnn.checks import choice, dense, integer, real, real_tensor
+from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError, shown
 from armagnn.operators import GraphOperator
 from armagnn.operators.csr import fold, unfold
 from armagnn.solvers.eigen import eigh
@@ -19,6 +21,7 @@ Array = npt.NDArray[np.floating[Any]]
 Spectrum = tuple[Tensor, Tensor]
 Variable = Literal["mu", "lambda"]
 VARIABLES: Final = ("mu", "lambda")
+MU_AXIS: Final = r"$\mu$ (low frequencies right, $\lambda = {} - \mu$)"
 MU: Final = ("arma", "gcn")
 """The kinds whose eigenvalues are mu in [-1, 1]."""
 
@@ -35,11 +38,18 @@ class Filter(ABC):
     r"""A linear graph filter :math:`\bar X = h(M) X = U \, \mathrm{diag}[h(\mu_1), \dots, h(\mu_N)] \, U^T X` (Eq. 1).
 
     M is the operator of kind ``arma`` (or ``gcn``), symmetric, with frequencies ``mu`` in [-1, 1]; those of the
-    Laplacian are ``lambda = 1 - mu``, so that ``mu = 1`` is the *lowest* frequency. Every filter can do this:
+    Laplacian are ``lambda = 1 - mu``, so that ``mu = 1`` is the *lowest* frequency.
+
+    An operator built with ``lambda_min`` or ``lambda_max`` is :math:`M = (1 + s) I - L` and has the frequencies
+    ``mu = 1 + s - lambda``. A filter given in mu (``f.variable == "mu"``) is h(M) there, too. One given in lambda, or
+    by the name of a response, is the same function of the Laplacian for every operator: it acts on :math:`I - L`.
+
+    Every filter can do this:
 
     - ``f.response(mu)`` or ``f(mu)``: h, of tensors (differentiable), arrays or numbers;
     - ``f.filter(op, x, method=...)``: :math:`h(M) X` for x of shape (..., N, F), or (N) for one signal;
-    - ``f.bind(op) @ x``: the same with the graph fixed, as a linear operator;
+    - ``f.bind(op) @ x``: the same with the graph fixed, as a linear operator, which knows the response at the
+      eigenvalues of its operator;
     - ``f.plot()``: the response as a picture; returns the axes;
     - ``f + g``, ``f - g``, ``2 * f``: filters again.
 
@@ -50,6 +60,8 @@ class Filter(ABC):
     kinds: ClassVar[tuple[str, ...]] = MU
     methods: ClassVar[dict[str, tuple[str, ...]]] = {"exact": (), "eigen": ("spectrum",)}
     """The ways to apply the filter, each with the names of its options."""
+    variable: Variable = "mu"
+    """What the filter is a function of: of the operator's eigenvalues, ``mu``, or of the Laplacian's, ``lambda``."""
 
     # ------------------------------------------------------------------------------------------------------- response
 
@@ -62,19 +74,12 @@ class Filter(ABC):
     @overload
     def response(self, mu: Array | list[float] | float) -> Array: ...
     def response(self, mu: Tensor | Array | list[float] | float) -> Tensor | Array:
-        """Return h(mu), one number per frequency: a tensor for a tensor, else an array; mu in [-1, 1]."""
-        if isinstance(mu, Tensor):
-            if not mu.is_floating_point():
-                raise DTypeError(f"mu must hold real numbers, got {mu.dtype}.")
-            return self._response(mu)
-        try:
-            array = np.asarray(mu)
-        except ValueError as error:
-            raise DTypeError(f"mu must be a tensor, an array or a number: {error}.") from error
-        if array.dtype.kind not in "fiu":
-            raise DTypeError(f"mu must hold real numbers, got {array.dtype}.")
-        result: Array = self._response(torch.from_numpy(array.astype(np.float64))).detach().cpu().numpy()
-        return result
+        """Return h(mu), one number per frequency: a tensor for a tensor, else an array; mu in [-1, 1].
+
+        For a filter in lambda mu means 1 - lambda. The response at the eigenvalues of an operator that was built with
+        ``lambda_min`` or ``lambda_max`` is ``f.bind(op).response(mu)``.
+        """
+        return evaluate(self._response, mu)
 
     __call__ = response
 
@@ -95,13 +100,12 @@ class Filter(ABC):
                 ``tol``, ``max_iter``, and ``statistics``, a list to which they append how they got there.
         """
         self.check_operator(op)
-        if method not in self.methods:
-            raise UnknownNameError(f"method of {type(self).__name__}", method, self.methods)
-        for name in options:
-            if name not in self.methods[method]:
-                raise UnknownNameError(f"option of method {method!r}", name, self.methods[method])
+        self.check_method(method, options)
         flat, shape = _columns(op, x)
-        out = self._eigen(op, flat, **options) if method == "eigen" else self._apply(op, flat, method, **options)
+        if method == "eigen":
+            out = self._eigen(op, flat, **options)
+        else:
+            out = self._apply(self.meant(op), flat, method, **options)
         return out.view(shape) if len(shape) == 1 else unfold(out, shape)
 
     def check_operator(self, op: GraphOperator) -> None:
@@ -114,9 +118,19 @@ class Filter(ABC):
             raise GraphError("the graph has no nodes, so there is nothing to filter.")
         op.require_symmetric("a graph filter")
 
+    def check_method(self, method: str, options: Iterable[str]) -> None:
+        """Raise unless there is such a method, with such options."""
+        choice(f"method of {type(self).__name__}", method, self.methods)
+        for name in options:
+            choice(f"option of method {method!r}", name, self.methods[method])
+
+    def meant(self, op: GraphOperator) -> GraphOperator:
+        """Return the operator whose function the filter is: that given, or I - L for a filter in lambda."""
+        return op.without_shift() if self.variable == "lambda" else op
+
     def _eigen(self, op: GraphOperator, x: Tensor, spectrum: Spectrum | None = None) -> Tensor:
         refuse_learned(op)
-        mu, vectors = eigh(op) if spectrum is None else spectrum
+        mu, vectors = eigh(op) if spectrum is None else _pair(spectrum)
         if mu.shape != (op.num_nodes,) or vectors.shape != op.shape:
             raise ShapeError(
                 f"spectrum=(mu, U) must have the shapes ({op.num_nodes},) and {op.shape} of this graph, "
@@ -126,8 +140,14 @@ class Filter(ABC):
         return (vectors @ (response.unsqueeze(1) * (vectors.T @ x.to(vectors.dtype)))).to(x.dtype)
 
     def _on_spectrum(self, op: GraphOperator, eigenvalues: Tensor) -> Tensor:
-        """Return h at the operator's eigenvalues, which are lambda where it is a Laplacian."""
-        return self._response(1 - eigenvalues if op.kind == "laplacian" else eigenvalues)
+        """Return h at the operator's eigenvalues."""
+        return self._response(self._argument(op, eigenvalues))
+
+    def _argument(self, op: GraphOperator, eigenvalues: Tensor) -> Tensor:
+        """Return what `_response` takes for eigenvalues of the operator, which are lambda where it is a Laplacian."""
+        if op.kind == "laplacian":
+            return 1 - eigenvalues
+        return eigenvalues - op.known_shift() if self.variable == "lambda" else eigenvalues
 
     def bind(self, op: GraphOperator, method: str = "exact", **options: Any) -> BoundFilter:
         """Return the filter on this graph as a linear operator: ``f.bind(op) @ x`` is ``f.filter(op, x, ...)``."""
@@ -136,24 +156,14 @@ class Filter(ABC):
     # --------------------------------------------------------------------------------------------------------- picture
 
     def plot(self, ax: Any = None, mu: Tensor | Array | None = None, **style: Any) -> Any:
-        """Draw h over mu in [-1, 1] and return the matplotlib axes.
+        """Draw h over mu in [-1, 1] and return the matplotlib axes; see `BoundFilter.plot` for other operators.
 
         Args:
             ax: where to draw; a new figure if not given.
             mu: eigenvalues of a graph, marked on the curve.
             style: passed on to matplotlib's ``plot``, e.g. ``label``, ``color``.
         """
-        import matplotlib.pyplot as plt
-
-        ax = plt.subplots()[1] if ax is None else ax
-        grid = np.linspace(-1, 1, 1001)
-        (line,) = ax.plot(grid, self.response(grid), **style)
-        if mu is not None:
-            marks = np.asarray(mu.detach().cpu() if isinstance(mu, Tensor) else mu, dtype=np.float64)
-            ax.plot(marks, self.response(marks), ".", color=line.get_color(), label="_eigenvalues")
-        ax.set_xlabel(r"$\mu$ (low frequencies right, $\lambda = 1 - \mu$)")
-        ax.set_ylabel(r"$h(\mu)$")
-        return ax
+        return draw(self.response, (-1.0, 1.0), MU_AXIS.format("1"), ax, mu, style)
 
     # --------------------------------------------------------------------------------------------------------- algebra
 
@@ -194,14 +204,28 @@ class BoundFilter:
 
     def __init__(self, filter: Filter, op: GraphOperator, method: str = "exact", **options: Any) -> None:
         filter.check_operator(op)
-        if method not in filter.methods:
-            raise UnknownNameError(f"method of {type(filter).__name__}", method, filter.methods)
+        filter.check_method(method, options)
         self.filter, self.op, self.method, self.options = filter, op, method, options
 
     @property
     def shape(self) -> tuple[int, int]:
         """(N, N)."""
         return self.op.shape
+
+    @overload
+    def response(self, mu: Tensor) -> Tensor: ...
+    @overload
+    def response(self, mu: Array | list[float] | float) -> Array: ...
+    def response(self, mu: Tensor | Array | list[float] | float) -> Tensor | Array:
+        """Return h at eigenvalues of this operator, e.g. those of ``mu, U = spectrum(op)``."""
+        return evaluate(lambda values: self.filter._on_spectrum(self.op, values), mu)
+
+    def plot(self, ax: Any = None, mu: Tensor | Array | None = None, **style: Any) -> Any:
+        """Draw h over the range of this operator's eigenvalues; arguments as of `Filter.plot`."""
+        if self.op.kind == "laplacian":
+            return draw(self.response, (0.0, 2.0), r"$\lambda$ (low frequencies left)", ax, mu, style)
+        shift = self.op.known_shift()
+        return draw(self.response, (shift - 1, shift + 1), MU_AXIS.format(f"{1 + shift:.4g}"), ax, mu, style)
 
     def __matmul__(self, x: Tensor) -> Tensor:
         return self.filter.filter(self.op, x, self.method, **self.options)
@@ -213,12 +237,52 @@ class BoundFilter:
 # -------------------------------------------------------------------------------------------------------------- helpers
 
 
+def evaluate(response: Callable[[Tensor], Tensor], mu: Tensor | Array | list[float] | float) -> Tensor | Array:
+    """Return a response at frequencies, a tensor for a tensor and an array for anything else."""
+    if isinstance(mu, Tensor):
+        mu = dense("mu", mu, "(...)")
+        if not mu.is_floating_point():
+            raise DTypeError(f"mu must hold real numbers, got {mu.dtype}.")
+        return response(mu)
+    try:
+        array = np.asarray(mu)
+    except Exception as error:  # a foreign __array__ may raise anything
+        raise DTypeError(f"mu must be a tensor, an array or a number: {shown(error)}.") from error
+    if array.dtype.kind not in "fiu":
+        raise DTypeError(f"mu must hold real numbers, got {array.dtype}.")
+    result: Array = response(torch.from_numpy(array.astype(np.float64))).detach().cpu().numpy()
+    return result
+
+
+def draw(
+    response: Callable[[Any], Any],
+    ends: tuple[float, float],
+    label: str,
+    ax: Any,
+    mu: Any,
+    style: dict[str, Any],
+) -> Any:
+    """Draw a response between two ends, with eigenvalues marked on it, and return the matplotlib axes."""
+    import matplotlib.pyplot as plt
+
+    ax = plt.subplots()[1] if ax is None else ax
+    grid = np.linspace(*ends, 1001)
+    (line,) = ax.plot(grid, response(grid), **style)
+    if mu is not None:
+        marks = np.asarray(mu.detach().cpu() if isinstance(mu, Tensor) else mu, dtype=np.float64)
+        ax.plot(marks, response(marks), ".", color=line.get_color(), label="_eigenvalues")
+    ax.set_xlabel(label)
+    ax.set_ylabel(r"$h(\mu)$" if "mu" in label else r"$h(\lambda)$")
+    return ax
+
+
 def coefficients(name: str, values: Any, *, allow_complex: bool = False) -> Tensor:
     """Return a checked vector of at least one finite number: a tensor as it is, anything else in float64."""
     try:
         tensor = values if isinstance(values, Tensor) else torch.from_numpy(np.atleast_1d(np.asarray(values)))
-    except (TypeError, ValueError) as error:
-        raise DTypeError(f"{name} must be a list of numbers or a tensor: {error}.") from error
+    except Exception as error:  # whatever a foreign __array__ raises, too
+        raise DTypeError(f"{name} must be a list of numbers or a tensor: {shown(error)}.") from error
+    tensor = dense(name, tensor, "(...)")
     if not (tensor.is_floating_point() or tensor.is_complex()):
         tensor = tensor.double()
     tensor = tensor.unsqueeze(0) if tensor.dim() == 0 else tensor
@@ -244,10 +308,14 @@ def show(values: Tensor) -> str:
     return f"[{', '.join(numbers)}{', ...' if values.shape[0] > 8 else ''}]"
 
 
+def show_variable(variable: str) -> str:
+    """Return the variable for ``repr``, where it is not the usual one."""
+    return "" if variable == "mu" else f", variable={variable!r}"
+
+
 def check_variable(variable: str) -> None:
     """Raise unless it is ``mu`` or ``lambda``."""
-    if variable not in VARIABLES:
-        raise UnknownNameError("variable", variable, VARIABLES)
+    choice("variable", variable, VARIABLES)
 
 
 def check_solver(op: GraphOperator, tol: float | None, max_iter: int | None) -> None:
@@ -255,10 +323,10 @@ def check_solver(op: GraphOperator, tol: float | None, max_iter: int | None) -> 
     refuse_learned(op)
     if op.dtype not in (torch.float32, torch.float64):
         raise DTypeError(f"a solver needs float32 or float64, got {op.dtype}: convert x and the operator.")
-    if tol is not None and not 0 < tol < 1:
-        raise ParameterError(f"tol must lie between 0 and 1, got {tol!r}.")
-    if max_iter is not None and (isinstance(max_iter, bool) or not isinstance(max_iter, int) or max_iter < 1):
-        raise ParameterError(f"max_iter must be an integer of at least 1, got {max_iter!r}.")
+    if tol is not None:
+        real("tol", tol, above=0, below=1)
+    if max_iter is not None:
+        integer("max_iter", max_iter, 1)
 
 
 def refuse_learned(op: GraphOperator) -> None:
@@ -270,9 +338,22 @@ def refuse_learned(op: GraphOperator) -> None:
         )
 
 
+def _pair(spectrum: Any) -> Spectrum:
+    """Return the frequencies and the vectors that a user gave."""
+    if not isinstance(spectrum, tuple | list) or len(spectrum) != 2:
+        raise DTypeError(
+            f"spectrum must be the pair (mu, U) that armagnn.spectral.spectrum returns, got {shown(spectrum)}."
+        )
+    mu, vectors = (
+        real_tensor(f"{name} of the spectrum", part, shape)
+        for name, part, shape in zip(("mu", "U"), spectrum, ("(N,)", "(N, N)"), strict=True)
+    )
+    return mu, vectors
+
+
 def _columns(op: GraphOperator, x: Tensor) -> tuple[Tensor, torch.Size]:
     """Return the signals as (N, C) and the shape that the result must have."""
-    if isinstance(x, Tensor) and x.dim() == 1:
+    if isinstance(x, Tensor) and not x.is_nested and x.dim() == 1:
         if x.shape[0] != op.num_nodes:
             raise ShapeError(f"the signal has {x.shape[0]} values, but the graph has {op.num_nodes} nodes.")
         op.check_operand(x.unsqueeze(1))

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from armagnn.errors import DTypeError, ParameterError
+from armagnn.checks import dense, real
+from armagnn.errors import DTypeError, ParameterError, shown
 from armagnn.filters.base import Filter, check_solver, coefficients, show
 from armagnn.operators import GraphOperator
 from armagnn.solvers.conjugate_gradients import MAX_ITER, Statistics, solve_polynomial
@@ -35,15 +36,19 @@ class CayleyFilter(Filter):
     """
 
     kinds = ("arma", "gcn", "laplacian")
+    variable = "lambda"
     methods = {"exact": ("tol", "max_iter", "statistics"), "eigen": ("spectrum",)}  # noqa: RUF012
 
     def __init__(self, w: Any, zoom: float | Tensor = 1.0) -> None:
         self.w = coefficients("w", w, allow_complex=True)
         if self.w.is_complex() and bool(self.w[0].detach().imag != 0):
             raise ParameterError(f"w_0 must be real, got {self.w[0].item()}.")
-        self.zoom = zoom if isinstance(zoom, Tensor) else torch.as_tensor(float(zoom), dtype=torch.float64)
-        if self.zoom.is_complex() or self.zoom.dim() != 0:
-            raise DTypeError("zoom must be one real number.")
+        self.zoom = (
+            zoom if isinstance(zoom, Tensor) else torch.as_tensor(real("zoom", zoom, above=0), dtype=torch.float64)
+        )
+        dense("zoom", self.zoom, "()")
+        if not self.zoom.is_floating_point():
+            raise DTypeError(f"zoom must be one real number, got {shown(zoom)}.")
         if not 0 < float(self.zoom.detach()) < float("inf"):
             raise ParameterError(f"zoom must be a positive number, got {float(self.zoom.detach())}.")
 

@@ -8,8 +8,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from armagnn.checks import integer
 from armagnn.errors import ParameterError
-from armagnn.filters.base import Filter, coefficients, show
+from armagnn.filters.base import Filter, Variable, check_variable, coefficients, show, show_variable
 from armagnn.filters.targets import resolve
 from armagnn.operators import GraphOperator
 
@@ -28,6 +29,8 @@ class ChebyshevFilter(Filter):
 
     Args:
         c: the coefficients :math:`c_0, \dots, c_{K-1}`; a tensor may need a gradient.
+        variable: of operators built with ``lambda_min`` or ``lambda_max``, ``"mu"`` takes :math:`T_k(M)` and
+            ``"lambda"`` :math:`T_k(I - L)`.
 
     Example:
         >>> f = ChebyshevFilter.design("heat", order=16)
@@ -35,8 +38,9 @@ class ChebyshevFilter(Filter):
         [0.006738, 0.082085, 1.0]
     """
 
-    def __init__(self, c: Any) -> None:
-        self.c = coefficients("c", c)
+    def __init__(self, c: Any, variable: Variable = "mu") -> None:
+        check_variable(variable)
+        self.c, self.variable = coefficients("c", c), variable
 
     @property
     def order(self) -> int:
@@ -58,16 +62,16 @@ class ChebyshevFilter(Filter):
             >>> round(float(plain.response(mu).max()), 2), round(float(damped.response(mu).max()), 2)
             (1.09, 1.0)
         """
-        if isinstance(order, bool) or not isinstance(order, int) or not 1 <= order <= POINTS // 4:
-            raise ParameterError(f"order must be an integer from 1 to {POINTS // 4}, got {order!r}.")
+        order = integer("order", order, 1, POINTS // 4)
         angle = (torch.arange(POINTS, dtype=torch.float64) + 0.5) * (math.pi / POINTS)
-        value = resolve(target).function(torch.cos(angle)).detach()
+        wanted = resolve(target)
+        value = wanted.function(torch.cos(angle)).detach()
         if not bool(torch.isfinite(value).all()):
             raise ParameterError("the target is not finite on [-1, 1]: give a bounded response.")
         k = torch.arange(order, dtype=torch.float64)
         c = (2 / POINTS) * (torch.cos(k[:, None] * angle) @ value)
         c[0] /= 2
-        return cls(c * jackson_damping(order) if jackson else c)
+        return cls(c * jackson_damping(order) if jackson else c, wanted.variable)
 
     def _response(self, mu: Tensor) -> Tensor:
         return self._sum(lambda t: mu * t, torch.ones_like(mu))
@@ -86,7 +90,7 @@ class ChebyshevFilter(Filter):
         return out
 
     def __repr__(self) -> str:
-        return f"ChebyshevFilter({show(self.c)})"
+        return f"ChebyshevFilter({show(self.c)}{show_variable(self.variable)})"
 
 
 def jackson_damping(order: int) -> Tensor:

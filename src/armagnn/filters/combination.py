@@ -63,7 +63,7 @@ class CombinedFilter(Filter):
         for factor, f in self.terms:
             own = method if method in f.methods else "exact"
             mine = {name: value for name, value in options.items() if name in f.methods[own]}
-            total = total + factor * f._apply(op, x, own, **mine)
+            total = total + factor * f._apply(f.meant(op), x, own, **mine)
         return total
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ import torch
 from scipy.optimize import least_squares
 from torch import Tensor
 
+from armagnn.checks import integer
 from armagnn.errors import ParameterError
 from armagnn.filters.targets import Target, resolve
 
@@ -49,9 +50,8 @@ class Report:
 
 def design(target: object, order: int, stable: bool = False) -> tuple[Tensor, Tensor, Report]:
     """Return a (K), b (K) and a `Report`: the best of fits from several starts; see `ARMAFilter.design`."""
-    if isinstance(order, bool) or not isinstance(order, int) or not 1 <= order <= MAX_ORDER:
-        raise ParameterError(f"order must be an integer from 1 to {MAX_ORDER}, got {order!r}.")
-    wanted = resolve(target)
+    order = integer("order", order, 1, MAX_ORDER)
+    wanted = target if isinstance(target, Target) else resolve(target)
     if len(wanted.mu) < 2 * order:
         raise ParameterError(
             f"order {order} has {2 * order} coefficients, but there are {len(wanted.mu)} samples only."

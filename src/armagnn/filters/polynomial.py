@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from armagnn.errors import GraphError
-from armagnn.filters.base import Filter, Variable, check_variable, coefficients, show
+from armagnn.filters.base import Filter, Variable, check_variable, coefficients, show, show_variable
 from armagnn.operators import GraphOperator
 
 
@@ -16,8 +16,9 @@ class PolynomialFilter(Filter):
     r"""The filter :math:`h(\mu) = \sum_{k=0}^K w_k \mu^k`, that is :math:`\bar X = \sum_{k=0}^K w_k M^k X`.
 
     A moving average over K hops. With ``variable="lambda"`` the powers are those of :math:`\lambda = 1 - \mu` and of
-    the Laplacian :math:`L = I - M`, which is how Eqs. 2 and 3 are written; then the operator may also be of kind
-    ``laplacian``. The argument of ``response`` is mu in [-1, 1] in both cases. It takes K products with the operator.
+    the Laplacian :math:`L`, which is how Eqs. 2 and 3 are written, whatever ``lambda_min`` and ``lambda_max`` the
+    operator was built with; then it may also be of kind ``laplacian``. The argument of ``response`` is mu in [-1, 1] in
+    both cases. It takes K products with the operator.
 
     Args:
         w: the coefficients :math:`w_0, \dots, w_K`; a tensor may need a gradient.
@@ -67,5 +68,4 @@ class PolynomialFilter(Filter):
         super().check_operator(op)
 
     def __repr__(self) -> str:
-        variable = "" if self.variable == "mu" else f", variable={self.variable!r}"
-        return f"PolynomialFilter({show(self.w)}{variable})"
+        return f"PolynomialFilter({show(self.w)}{show_variable(self.variable)})"

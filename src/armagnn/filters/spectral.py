@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from armagnn.errors import ParameterError
-from armagnn.filters.base import Filter
-from armagnn.filters.targets import resolve, vectorized
+from armagnn.filters.base import Filter, Variable, check_variable, coefficients, show_variable
+from armagnn.filters.targets import resolve, variable_of, vectorized
 from armagnn.operators import GraphOperator
 
 
@@ -20,8 +20,9 @@ class SpectralFilter(Filter):
     ``spectrum=(mu, U)`` of `armagnn.spectral.spectrum` to compute that once.
 
     Args:
-        h: a function of mu in [-1, 1] (for one of lambda write ``lambda mu: h(1 - mu)``), a name, or samples
-            ``(mu, h)``; see `armagnn.filters.targets`. Gradients pass through a function of tensors.
+        h: a function of mu in [-1, 1], a name, or samples ``(mu, h)``; see `armagnn.filters.targets`. Gradients pass
+            through a function of tensors.
+        variable: ``"lambda"`` if h is a function of lambda in [0, 2], or samples ``(lambda, h)``.
 
     Example:
         >>> import torch
@@ -32,8 +33,14 @@ class SpectralFilter(Filter):
 
     methods = {"exact": ("spectrum",), "eigen": ("spectrum",)}  # noqa: RUF012
 
-    def __init__(self, h: object) -> None:
-        self._function = vectorized(h) if callable(h) else resolve(h).function
+    def __init__(self, h: object, variable: Variable = "mu") -> None:
+        check_variable(variable)
+        in_lambda = variable == "lambda" and not isinstance(h, str)
+        if in_lambda and not callable(h):
+            h = _reflected(h)
+        self.variable = "lambda" if in_lambda else variable_of(h)
+        function = vectorized(h) if callable(h) else resolve(h).function
+        self._function = (lambda mu: function(1 - mu)) if in_lambda and callable(h) else function
         self._name = h if isinstance(h, str) else getattr(h, "__name__", "samples" if not callable(h) else "h")
 
     def _response(self, mu: Tensor) -> Tensor:
@@ -50,4 +57,12 @@ class SpectralFilter(Filter):
         return self._eigen(op, x, **options)
 
     def __repr__(self) -> str:
-        return f"SpectralFilter({self._name})"
+        return f"SpectralFilter({self._name}{show_variable(self.variable)})"
+
+
+def _reflected(samples: object) -> object:
+    """Return samples (mu, h) of samples (lambda, h)."""
+    if not isinstance(samples, tuple | list) or len(samples) != 2:
+        return samples
+    frequencies, values = samples
+    return 1 - coefficients("lambda", frequencies), values

@@ -1,18 +1,24 @@
-"""Responses to aim at: by name, as a function, or as samples. All are functions of mu in [-1, 1]; lambda = 1 - mu.
+r"""Responses to aim at: by name, as a function, or as samples. All are functions of mu in [-1, 1]; lambda = 1 - mu.
 
 Low frequencies are *large* mu: mu = 1 is lambda = 0, the smoothest signal of a component.
+
+The responses that have a name are functions of lambda, written in mu = 1 - lambda: the heat kernel is
+:math:`e^{-t \lambda}`, and an ideal low-pass keeps :math:`\lambda \le 1 - c`, also where an operator was built with
+another ``lambda_min`` or ``lambda_max`` and its eigenvalues are not 1 - lambda. A function of mu, and samples, are
+functions of the operator's eigenvalues.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from armagnn.checks import real
 from armagnn.errors import DTypeError, ParameterError, ShapeError, UnknownNameError
 
 Response = Callable[[Tensor], Tensor]
@@ -20,34 +26,56 @@ GRID: Final = 2000
 """Midpoints of this many equal cells stand for [-1, 1] where a response is measured."""
 
 
+@dataclass(frozen=True)
+class OfLambda:
+    """A response that is a function of lambda, written in mu = 1 - lambda."""
+
+    function: Response
+
+    def __call__(self, mu: Tensor) -> Tensor:
+        """Return the response at mu = 1 - lambda."""
+        return self.function(mu)
+
+
+def variable_of(target: object) -> Literal["mu", "lambda"]:
+    """Return what a target is a function of: of the operator's eigenvalues or of the Laplacian's."""
+    return "lambda" if isinstance(target, str | OfLambda) else "mu"
+
+
 def low_pass(cutoff: float = 0.0) -> Response:
     r"""Return the ideal low-pass :math:`h(\mu) = 1` for :math:`\mu \ge c` and 0 below."""
-    return lambda mu: (mu >= cutoff).to(mu.dtype)
+    cutoff = real("cutoff", cutoff)
+    return OfLambda(lambda mu: (mu >= cutoff).to(mu.dtype))
 
 
 def high_pass(cutoff: float = 0.0) -> Response:
     r"""Return the ideal high-pass :math:`h(\mu) = 1` for :math:`\mu < c` and 0 above."""
-    return lambda mu: (mu < cutoff).to(mu.dtype)
+    cutoff = real("cutoff", cutoff)
+    return OfLambda(lambda mu: (mu < cutoff).to(mu.dtype))
 
 
 def band_pass(low: float = -0.5, high: float = 0.5) -> Response:
     r"""Return the ideal band-pass :math:`h(\mu) = 1` for :math:`l \le \mu \le u` and 0 elsewhere."""
-    return lambda mu: ((mu >= low) & (mu <= high)).to(mu.dtype)
+    low, high = real("low", low), real("high", high)
+    return OfLambda(lambda mu: ((mu >= low) & (mu <= high)).to(mu.dtype))
 
 
 def band_stop(low: float = -0.5, high: float = 0.5) -> Response:
     r"""Return the ideal band-stop :math:`h(\mu) = 0` for :math:`l \le \mu \le u` and 1 elsewhere."""
-    return lambda mu: ((mu < low) | (mu > high)).to(mu.dtype)
+    low, high = real("low", low), real("high", high)
+    return OfLambda(lambda mu: ((mu < low) | (mu > high)).to(mu.dtype))
 
 
 def comb(teeth: float = 1.0) -> Response:
     r"""Return the comb :math:`h(\mu) = |\sin(\pi n \mu)|`, for n = 1 the same in :math:`\lambda = 1 - \mu`."""
-    return lambda mu: torch.sin(torch.pi * teeth * mu).abs()
+    teeth = real("teeth", teeth)
+    return OfLambda(lambda mu: torch.sin(torch.pi * teeth * mu).abs())
 
 
 def heat(time: float = 5.0) -> Response:
     r"""Return the heat kernel :math:`h(\mu) = e^{-t (1 - \mu)} = e^{-t \lambda}`."""
-    return lambda mu: torch.exp(-time * (1 - mu))
+    time = real("time", time)
+    return OfLambda(lambda mu: torch.exp(-time * (1 - mu)))
 
 
 NAMED: Final[dict[str, Callable[[], Response]]] = {
@@ -69,6 +97,7 @@ class Target:
     value: Tensor
     function: Response
     sampled: bool
+    variable: Literal["mu", "lambda"] = "mu"
 
 
 def resolve(target: object) -> Target:
@@ -82,6 +111,7 @@ def resolve(target: object) -> Target:
         >>> resolve(([-1.0, 1.0], [0.0, 1.0])).function(torch.tensor([0.5], dtype=torch.float64))
         tensor([0.7500], dtype=torch.float64)
     """
+    variable = variable_of(target)
     if isinstance(target, str):
         name = target.lower().removeprefix("ideal ")
         if name not in NAMED:
@@ -98,7 +128,7 @@ def resolve(target: object) -> Target:
     if not bool(torch.isfinite(value).all()):
         bad = float(mu[~torch.isfinite(value)][0])
         raise ParameterError(f"the target is not finite on [-1, 1], e.g. at mu = {bad:.4g}: give a bounded response.")
-    return Target(mu, value.detach(), function, sampled)
+    return Target(mu, value.detach(), function, sampled, variable)
 
 
 def vectorized(function: Callable[[Any], Any]) -> Response:

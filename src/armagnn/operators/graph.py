@@ -323,6 +323,15 @@ class GraphOperator(CSR):
             self._off = off
         return off
 
+    def known_shift(self) -> float:
+        """Return s of :math:`M = (1 + s) I - L`, or raise with advice where there is no single one."""
+        if self.shift is None:
+            raise GraphError(
+                "the frequencies lambda of this operator are not known: it joins graphs with several lambda_min and "
+                "lambda_max, or is a part of one. Build the graphs with one pair of numbers, or filter them one by one."
+            )
+        return self.shift
+
     def without_shift(self) -> GraphOperator:
         r"""Return :math:`I - L`, whatever ``lambda_min`` and ``lambda_max`` made of the diagonal.
 
@@ -336,20 +345,16 @@ class GraphOperator(CSR):
                     [ 1.0000, -0.2500]]), tensor([[0., 1.],
                     [1., 0.]]))
         """
-        if self.shift == 0.0:
+        shift = self.known_shift()
+        if shift == 0.0:
             return self
-        if self.shift is None:
-            raise GraphError(
-                "the graphs of this operator were built with several lambda_min and lambda_max, so that their "
-                "frequencies lambda are not known: build them with one pair of numbers, or filter them one by one."
-            )
         if self._unshifted is not None:
             return self._unshifted
         with normal_mode():
             plain = GraphOperator(
                 self.rowptr,
                 self.col,
-                self.value - self.shift * (self._rows() == self.col),
+                self.value - shift * (self._rows() == self.col),
                 self.shape,
                 kind=self.kind,
                 transposed=self._transposed,

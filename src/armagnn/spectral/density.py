@@ -8,10 +8,14 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from armagnn.errors import GraphError, ParameterError
+from armagnn.checks import LARGEST, integer
+from armagnn.errors import DTypeError, GraphError
+from armagnn.filters.base import MU_AXIS
 from armagnn.filters.chebyshev import jackson_damping
 from armagnn.operators import GraphOperator
 
+MOST: Final = 10**5
+"""Moments; more are a slip."""
 MARGIN: Final = 1e-6
 """Room beyond the ends, where 1 / sqrt(1 - t²) would divide by zero."""
 
@@ -23,11 +27,13 @@ class Density:
     Attributes:
         moments: :math:`\frac{1}{N} \mathrm{tr} \, T_k(t)`, shape (K), damped; t is mu scaled to [-1, 1].
         low, high: the range of the eigenvalues.
+        symbol: what they are: ``mu``, which are ``high - lambda``, or the ``lambda`` of a Laplacian.
     """
 
     moments: Tensor
     low: float
     high: float
+    symbol: str = "mu"
 
     def __call__(self, mu: Tensor) -> Tensor:
         """Return the density at ``mu``, which is 0 outside the range."""
@@ -57,7 +63,10 @@ class Density:
         ax = plt.subplots()[1] if ax is None else ax
         mu = torch.linspace(self.low, self.high, 1001, dtype=torch.float64)
         ax.plot(mu.numpy(), self(mu).numpy(), **style)
-        ax.set_xlabel(r"$\mu$ (low frequencies right, $\lambda = 1 - \mu$)")
+        if self.symbol == "mu":
+            ax.set_xlabel(MU_AXIS.format(f"{self.high:.4g}"))
+        else:
+            ax.set_xlabel(r"$\lambda$ (low frequencies left)")
         ax.set_ylabel("density of eigenvalues")
         return ax
 
@@ -71,7 +80,8 @@ def spectral_density(op: GraphOperator, moments: int = 100, probes: int = 10, se
     millions of edges are fine; the error falls like :math:`1 / \sqrt{N \cdot \text{probes}}`.
 
     Args:
-        op: a symmetric operator: ``arma`` or ``gcn`` (mu in [-1, 1]) or ``laplacian`` (lambda in [0, 2]).
+        op: a symmetric operator: ``arma`` or ``gcn`` (mu in [-1, 1], or what ``lambda_min`` and ``lambda_max`` made of
+            it) or ``laplacian`` (lambda in [0, 2]).
         moments: K, the resolution.
         probes: random signals, at least 1.
         seed: of the random signs.
@@ -83,6 +93,8 @@ def spectral_density(op: GraphOperator, moments: int = 100, probes: int = 10, se
         >>> round(float(density.count(torch.tensor(0.0))), 2)      # the eigenvalues are cosines: half below 0
         0.5
     """
+    if not isinstance(op, GraphOperator):
+        raise DTypeError(f"op must be a GraphOperator, got {type(op).__name__}: use GraphOperator.from_graph.")
     op.require_symmetric("a spectral density")
     if op.num_nodes == 0:
         raise GraphError("the graph has no nodes, so it has no spectrum.")
@@ -91,10 +103,12 @@ def spectral_density(op: GraphOperator, moments: int = 100, probes: int = 10, se
             f"the density needs eigenvalues in a known range, and those of kind {op.kind!r} may lie anywhere: build "
             f"the operator as one of {', '.join(RANGES)}."
         )
-    for name, number, least in (("moments", moments, 2), ("probes", probes, 1)):
-        if isinstance(number, bool) or not isinstance(number, int) or number < least:
-            raise ParameterError(f"{name} must be an integer of at least {least}, got {number!r}.")
-    low, high = RANGES[op.kind]
+    moments, probes = (
+        integer("moments", moments, 2, MOST),
+        integer("probes", probes, 1, max(1, LARGEST // op.num_nodes)),
+    )
+    seed = integer("seed", seed, -(2**63), 2**64 - 1)
+    low, high = (end + op.known_shift() for end in RANGES[op.kind])
     op, n = op.detach(), op.num_nodes
     generator = torch.Generator().manual_seed(seed)
     signs = torch.randint(0, 2, (n, probes), generator=generator).to(op.device, op.dtype) * 2 - 1
@@ -110,12 +124,11 @@ def spectral_density(op: GraphOperator, moments: int = 100, probes: int = 10, se
                 raw = float(product.double().sum()) * scale
                 if not abs(raw) <= 1.001:
                     raise GraphError(
-                        f"the operator has eigenvalues beyond [{low:g}, {high:g}], perhaps by its lambda_min and "
-                        "lambda_max, or holds NaN: build it with the default range."
+                        f"the operator has eigenvalues beyond [{low:g}, {high:g}] or holds NaN: build it anew."
                     )
                 found[index] = raw if index == 1 else 2 * raw - float(found[index % 2])
         before, now = now, 2 * (op @ now - middle * now) - before
-    return Density(found * jackson_damping(moments), low, high)
+    return Density(found * jackson_damping(moments), low, high, "lambda" if op.kind == "laplacian" else "mu")
 
 
 RANGES: Final = {"arma": (-1.0, 1.0), "gcn": (-1.0, 1.0), "laplacian": (0.0, 2.0)}

@@ -1,4 +1,8 @@
-"""Pictures of responses and components over the frequencies lambda = 1 - mu, low ones on the left."""
+"""Pictures of responses and components over the frequencies lambda, low ones on the left.
+
+Frequencies come as eigenvalues of the operator, lambda = 1 + shift - mu, with ``op.shift`` of an operator that was
+built with ``lambda_min`` or ``lambda_max``; without them the shift is 0.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from armagnn.checks import choice, integer
 from armagnn.errors import ParameterError
 
 FORMATS: Final = ("png", "svg", "pdf")
@@ -28,23 +33,27 @@ def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **o
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
-def plot_response(axes: Any, mu: Tensor, h: Tensor, **style: Any) -> None:
-    """Draw a response as a line over lambda = 1 - mu; NaN, where the signal was silent, is left out."""
+def plot_response(axes: Any, mu: Tensor, h: Tensor, *, shift: float = 0.0, **style: Any) -> None:
+    """Draw a response as a line over lambda; NaN, where the signal was silent, is left out."""
     known = h.isfinite()
-    order = (1.0 - mu[known]).argsort()
-    axes.plot((1.0 - mu[known])[order].numpy(), h[known][order].numpy(), **style)
+    frequency = 1.0 + shift - mu[known]
+    order = frequency.argsort()
+    axes.plot(frequency[order].numpy(), h[known][order].numpy(), **style)
 
 
-def scatter_response(axes: Any, mu: Tensor, h: Tensor, **style: Any) -> None:
-    """Draw a response as one small point per frequency lambda = 1 - mu."""
+def scatter_response(axes: Any, mu: Tensor, h: Tensor, *, shift: float = 0.0, **style: Any) -> None:
+    """Draw a response as one small point per frequency lambda."""
     known = h.isfinite()
     options = {"s": 3, "alpha": 0.35, "linewidths": 0, "rasterized": True} | style
-    axes.scatter((1.0 - mu[known]).numpy(), h[known].numpy(), **options)
+    axes.scatter((1.0 + shift - mu[known]).numpy(), h[known].numpy(), **options)
 
 
-def plot_components(axes: Any, mu: Tensor, component: Tensor, bands: int = 60, **style: Any) -> None:
-    """Draw the root mean square of the components in equal bands of lambda = 1 - mu, as steps on a log scale."""
-    band = ((1.0 - mu) / 2.0 * bands).long().clamp(0, bands - 1)
+def plot_components(
+    axes: Any, mu: Tensor, component: Tensor, bands: int = 60, *, shift: float = 0.0, **style: Any
+) -> None:
+    """Draw the root mean square of the components in equal bands of lambda in [0, 2], as steps on a log scale."""
+    bands = integer("bands", bands, 1)
+    band = ((1.0 + shift - mu) / 2.0 * bands).long().clamp(0, bands - 1)
     count = torch.zeros(bands, dtype=component.dtype).index_add(0, band, torch.ones_like(component))
     energy = torch.zeros(bands, dtype=component.dtype).index_add(0, band, component.square())
     height = torch.where(count > 0, (energy / count.clamp_min(1)).sqrt(), torch.nan)
@@ -61,7 +70,7 @@ def picture(figure: Any, format: str = "png", dpi: int = 110) -> bytes:
     """
     content = io.BytesIO()
     # without the date the same numbers give the same bytes
-    metadata = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[format]
+    metadata = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[choice("format", format, FORMATS)]
     figure.savefig(content, format=format, dpi=dpi, metadata=metadata)
     return content.getvalue()
 
@@ -73,7 +82,7 @@ def check_format(path: Path) -> str:
         >>> check_format(Path("figures/response.svg"))
         'svg'
     """
-    format = path.suffix.removeprefix(".").lower()
+    format = Path(path).suffix.removeprefix(".").lower()
     if format not in FORMATS:
         raise ParameterError(f"{path}: cannot draw this format. Name the picture *.png, *.svg or *.pdf.")
     return format

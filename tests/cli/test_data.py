@@ -7,12 +7,16 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from armagnn.cli import app
 from armagnn.data import CATALOGUE, load, load_graphs
+from armagnn.data.arrays import pack_arrays
 from armagnn.data.catalogue import load_any
+from data.tiny import node_arrays
+from own_graphs import folder_of, rings_and_paths
 
 CORA = Path(load_any.__code__.co_filename).with_name("embedded") / "cora.npz"
 
@@ -179,4 +183,51 @@ def test_20news_is_made_and_told(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     code, out, _ = run("make", "20news", "--seed", "2", "--force")
     assert code == 0
     assert "19" in out
-    assert "load_signals('20news')" in out
+    assert "armagnn reproduce graph-signal" in out
+
+
+def test_info_of_a_path(folder: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "[b]mine.npz"
+    mine.write_bytes(pack_arrays({**node_arrays(), "edge_index": np.array([[0, 1], [1, 2]])}))
+    code, out, err = run("info", str(mine), "--no-paths")
+    assert code == 0, err
+    assert "[b]mine.npz" in out
+    assert "nodes                  6" in out
+    assert "2 were listed in one direction; the other direction was added." in out
+    assert "divided by their deviation on the 2 training nodes" in out
+    graphs = folder_of(rings_and_paths(), tmp_path / "graphs")
+    code, out, err = run("info", str(graphs), "--no-paths")
+    assert code == 0, err
+    assert "graphs                     30" in out
+
+
+def test_add_and_remove(folder: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.npz"
+    shutil.copy(CORA, mine)
+    run("add", str(mine), "--name", "papers")
+    file = folder / "papers.npz"
+    assert file.exists()
+    assert run("remove", "papers") == (0, f"papers is removed: {file}\n", "")
+    assert not file.exists()
+    assert mine.exists()
+    assert "papers" not in run("list")[1]
+    assert run("remove", "papers")[0] == 2
+    assert run("add", str(mine), "--name", "papers")[0] == 0
+
+
+def test_errors_advise_commands(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n")
+    for arguments, said in (
+        (["add", str(tmp_path / "x.csv")], "not an .npz file. Datasets are .npz archives of named arrays"),
+        (["add", str(tmp_path)], "armagnn train graphs --data"),
+        (["bound", "cora"], "`armagnn train --dataset cora`"),
+        (["bound", "mnist"], "`armagnn reproduce graph-signal`"),
+        (["remove", "cora"], "is known to armagnn itself"),
+        (["remove", "../cora"], "cannot name a dataset"),
+        (["info", "no/where"], "no/where: cannot be read"),
+    ):
+        code, out, err = run(*arguments)
+        assert (code, out) == (2, "")
+        assert said in err
+        assert "fetch it again" not in err
+    assert "`armagnn train graphs --data mutag`" in CliRunner().invoke(app, ["train", "--dataset", "mutag"]).stderr

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from armagnn.data import CATALOGUE, add, all_entries, load, load_graphs, verify
+from armagnn.data import CATALOGUE, GraphsDataset, NodeDataset, add, all_entries, load, load_graphs, verify
 from armagnn.data.arrays import pack_arrays
 from armagnn.data.registry import FILE, read_registry
 from armagnn.data.store import Place, folders, user_folder
-from armagnn.errors import DataError, UnknownNameError
+from armagnn.data.user import read_own, remove
+from armagnn.errors import ArmagnnError, DataError, UnknownNameError
 from data.tiny import graphs_arrays, multilabel_arrays, node_arrays
 
 NODES, GRAPHS, MANY = (pack_arrays(make()) for make in (node_arrays, graphs_arrays, multilabel_arrays))
@@ -121,6 +122,7 @@ def test_a_catalogue_cannot_point_outside_its_folder(papers: Path, own_folder: P
     add(papers)
     document = json.loads((own_folder / FILE).read_text())
     document["datasets"]["papers"]["file"] = "../papers.npz"
+    del document["sha256"]
     (own_folder / FILE).write_text(json.dumps(document))
     with pytest.raises(DataError, match="not a catalogue"):
         load("papers")
@@ -165,3 +167,74 @@ def test_every_kind_of_file_must_be_the_catalogues(name: str, own_folder: Path) 
     for file in CATALOGUE[name].files:
         (own_folder / file).write_bytes(b"damaged")
     assert {check.state for check in verify([name])} == {"corrupt"}
+
+
+def test_a_flipped_byte_of_the_catalogue_is_seen(papers: Path, own_folder: Path) -> None:
+    add(papers)
+    whole = (own_folder / FILE).read_bytes()
+    before = read_registry(own_folder)
+    for position in range(len(whole)):
+        for bit in (0x01, 0x10, 0x20):
+            damaged = bytearray(whole)
+            damaged[position] ^= bit
+            (own_folder / FILE).write_bytes(damaged)
+            with pytest.raises(DataError, match=r"catalogue\.json"):
+                read_registry(own_folder)
+    for length in range(len(whole)):
+        (own_folder / FILE).write_bytes(whole[:length])
+        with pytest.raises(DataError, match=r"catalogue\.json"):
+            read_registry(own_folder)
+    (own_folder / FILE).write_bytes(whole)
+    assert read_registry(own_folder) == before
+
+
+def unsealed(folder: Path) -> bytes:
+    """What armagnn 0.1 wrote: the catalogue without its checksum."""
+    document = json.loads((folder / FILE).read_bytes())
+    del document["sha256"]
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def test_an_old_catalogue_is_accepted_and_rewritten(papers: Path, own_folder: Path) -> None:
+    add(papers)
+    sealed, rows = (own_folder / FILE).read_bytes(), read_registry(own_folder)
+    (own_folder / FILE).write_bytes(unsealed(own_folder))
+    assert read_registry(own_folder) == rows
+    assert (own_folder / FILE).read_bytes() == sealed
+
+
+def test_an_old_catalogue_of_a_folder_that_cannot_be_written(
+    papers: Path, own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(papers)
+    old, rows = unsealed(own_folder), read_registry(own_folder)
+    (own_folder / FILE).write_bytes(old)
+
+    def refuse(path: Path, content: bytes) -> None:
+        raise DataError("cannot be written")
+
+    monkeypatch.setattr("armagnn.data.registry.write_whole", refuse)
+    assert read_registry(own_folder) == rows
+    assert (own_folder / FILE).read_bytes() == old
+
+
+def test_remove(papers: Path, own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(papers)
+    add(papers, "others")
+    assert remove("papers") == str(own_folder / "papers.npz")
+    assert list(read_registry(own_folder)) == ["others"]
+    assert sorted(file.name for file in own_folder.glob("*.npz")) == ["others.npz"]
+    assert papers.exists()
+    for name, message in (("papers", "others"), ("cora", "known to armagnn itself"), (None, "cannot name a dataset")):
+        with pytest.raises(ArmagnnError, match=message):
+            remove(name)  # type: ignore[arg-type]
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    own_folder.rename(tmp_path / "armagnn")
+    with pytest.raises(DataError, match="set ARMAGNN_DATA to it"):
+        remove("others")
+
+
+def test_read_own_finds_the_kind(tmp_path: Path) -> None:
+    for content, kind in ((NODES, NodeDataset), (GRAPHS, GraphsDataset), (MANY, NodeDataset)):
+        (tmp_path / "some.npz").write_bytes(content)
+        assert isinstance(read_own(tmp_path / "some.npz"), kind)

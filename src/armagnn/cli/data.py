@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,7 +24,7 @@ from armagnn.data.graphs_file import parse_graphs_file
 from armagnn.data.store import find, locate
 from armagnn.errors import DataError
 
-app = typer.Typer(no_args_is_help=True, help="The datasets: list, info, bound, verify, add, fetch, make.")
+app = typer.Typer(no_args_is_help=True, help="The datasets: list, info, bound, verify, add, remove, fetch, make.")
 make = typer.Typer(no_args_is_help=True, help="Make a dataset: bench-hard, 20news.")
 app.add_typer(make, name="make")
 
@@ -58,24 +59,35 @@ def list_() -> None:
 
 @app.command()
 def info(
-    name: Annotated[str, typer.Argument(help="A name of the catalogue.")],
+    name: Annotated[str, typer.Argument(help="A name of the catalogue, or your own .npz file or folder of graphs.")],
     paths: Annotated[bool, typer.Option(help="Compute the average shortest path, seconds on large graphs.")] = True,
 ) -> None:
-    """Show a dataset's statistics, computed from its file, beside the paper's."""
-    entry = find_entry(name)
-    found = room.statistics_of(name, paths=paths)
+    """Show a dataset's statistics, computed from its file; those of the catalogue next to the paper's."""
     console = table_console()
-    _show(console, found, entry.title or name, entry.paper)
+    if (
+        name.endswith(".npz")
+        or os.path.basename(name) != name
+        or (os.path.isdir(name) and name not in room.all_entries())
+    ):
+        own = room.read_own(name)
+        _show(console, room.statistics(own, paths=paths), Path(name).name or name)
+        facts = {"file": name, "note": " ".join(own.notes)}
+    else:
+        facts = _of_entry(console, name, paths)
+    for key, value in facts.items():
+        if value:
+            console.print(Text(f"{key:>8}  {value}"), soft_wrap=True)
+
+
+def _of_entry(console: Console, name: str, paths: bool) -> dict[str, str]:
+    """Show the statistics of a dataset that has a name, and return what else there is to say of it."""
+    entry = find_entry(name)
+    _show(console, room.statistics_of(name, paths=paths), entry.title or name, entry.paper)
     place = locate(entry, name)
     facts = {"file": place.source, "sha256": entry.sha256, "licence": entry.licence, "source": entry.source}
     if place.accepted[0] != entry.sha256 or len(place.accepted) > 1:
         facts["sha256"] = " or ".join(place.accepted)
-    for file, sha256 in entry.also.items():
-        facts[file] = sha256
-    if entry.differences:
-        facts["note"] = entry.differences
-    for key, value in facts.items():
-        console.print(Text(f"{key:>8}  {value}"), soft_wrap=True)
+    return facts | dict(entry.also) | {"note": entry.differences}
 
 
 @app.command()
@@ -138,6 +150,14 @@ def add(
 
 
 @app.command()
+def remove(
+    name: Annotated[str, typer.Argument(help="The name of a dataset that was added, fetched or made.")],
+) -> None:
+    """Take a dataset out of the data folder: its file there, and its name. The file that it was added from stays."""
+    table_console().print(Text(f"{name} is removed: {room.remove(name)}"), soft_wrap=True)
+
+
+@app.command()
 def fetch(
     name: Annotated[str, typer.Argument(help="A name of the catalogue.")],
 ) -> None:
@@ -187,4 +207,7 @@ def make_news(
     path, found = room.make_news(seed, force=force)
     console = table_console()
     _show(console, found, "20news, prepared")
-    console.print(Text(f"{path} is ready: load_signals('20news')"), soft_wrap=True)
+    console.print(
+        Text(f"{path} is ready: armagnn reproduce graph-signal --dataset 20news (in Python: load_signals)"),
+        soft_wrap=True,
+    )

@@ -17,7 +17,7 @@ from armagnn.data.qm9 import with_bond_orders
 from armagnn.data.refinement import Bound, bound, refined_classes
 from armagnn.data.signals import SignalsDataset
 from armagnn.data.tu_folder import read_tu_folder
-from armagnn.data.user import add
+from armagnn.data.user import add, read_own, remove
 
 __all__ = [
     "CATALOGUE",
@@ -45,8 +45,10 @@ __all__ = [
     "own_split",
     "read_graphs_file",
     "read_node_file",
+    "read_own",
     "read_tu_folder",
     "refined_classes",
+    "remove",
     "statistics",
     "statistics_of",
     "verify",

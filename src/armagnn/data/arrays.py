@@ -111,8 +111,9 @@ def read_file(path: str | Path) -> bytes:
     """Read a file, or say in one sentence why it cannot be read."""
     try:
         return Path(path).read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}). Check the path and its permissions.") from error
+    except (OSError, ValueError) as error:  # of a name that no file can have: ValueError
+        why = error.strerror if isinstance(error, OSError) else error
+        raise DataError(f"{path}: cannot be read ({why}). Check the path and its permissions.") from error
 
 
 def check_digest(content: bytes, source: str, *accepted: str | None) -> str:

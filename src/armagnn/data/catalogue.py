@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
+from armagnn.checks import choice
 from armagnn.data.dataset import NodeDataset
 from armagnn.data.entries import CATALOGUE, Entry
 from armagnn.data.graphs import GraphsDataset
@@ -14,11 +16,11 @@ from armagnn.data.news import parse_news
 from armagnn.data.node_file import parse_node_file, read_node_file
 from armagnn.data.qm9 import parse_qm9
 from armagnn.data.registry import read_registry
-from armagnn.data.scaling import Features
+from armagnn.data.scaling import FEATURES, Features
 from armagnn.data.signals import SignalsDataset
 from armagnn.data.store import folders, locate
 from armagnn.data.tu_folder import read_tu_folder
-from armagnn.errors import DataError, ParameterError, UnknownNameError
+from armagnn.errors import DataError, ParameterError, UnknownNameError, shown
 
 SPLITS = ("public", "random")
 
@@ -34,12 +36,23 @@ def all_entries() -> dict[str, Entry]:
 
 def find_entry(name: str) -> Entry:
     """The entry of a name, or an error that carries the nearest known one."""
-    if name in CATALOGUE:
+    if isinstance(name, str) and name in CATALOGUE:
         return CATALOGUE[name]
     known = all_entries()
-    if name not in known:
-        raise UnknownNameError("dataset", name, known)
-    return known[name]
+    return known[choice("dataset", name, known)]
+
+
+def path_of(name: Any) -> str:
+    """Return a name, or a path, as text.
+
+    Example:
+        >>> path_of(Path("my", "graphs")) == os.path.join("my", "graphs")
+        True
+    """
+    try:
+        return os.fsdecode(name)
+    except TypeError:
+        raise ParameterError(f"a dataset is given by its name or by a path, got {shown(name)}.") from None
 
 
 def load(
@@ -64,18 +77,20 @@ def load(
         >>> load("cora", split="random", seed=3).train_idx[:5]
         tensor([26, 29, 41, 65, 66])
     """
-    if split not in SPLITS:
-        raise UnknownNameError("split", split, SPLITS)
-    if split == "public" and seed is not None:
-        raise ParameterError(f"seed={seed} draws a random split: pass split='random' as well.")
-    name = os.fspath(name)
+    if choice("split", split, SPLITS) == "public" and seed is not None:
+        raise ParameterError(f"seed={shown(seed)} draws a random split: pass split='random' as well.")
+    choice("scaling of features", features, FEATURES)
+    name = path_of(name)
     if name.endswith(".npz"):
         data: NodeDataset | GraphsDataset = read_node_file(name, features=features)
     else:
         data = load_any(name, features=features)
     if not isinstance(data, NodeDataset):
-        raise DataError(f"{name!r} is a set of graphs, not a graph of labelled nodes: use load_graphs({name!r}).")
-    return data.with_random_split(seed or 0) if split == "random" else data
+        raise DataError(
+            f"{name!r} is a set of graphs, not a graph of labelled nodes: train on it by `armagnn train graphs --data "
+            f"{name}`; in Python, load_graphs reads it."
+        )
+    return data.with_random_split(0 if seed is None else seed) if split == "random" else data
 
 
 def load_graphs(name: str | os.PathLike[str]) -> GraphsDataset:
@@ -89,7 +104,7 @@ def load_graphs(name: str | os.PathLike[str]) -> GraphsDataset:
         >>> load_graphs("mutag").num_graphs
         188
     """
-    name = os.fspath(name)
+    name = path_of(name)
     if name.endswith(".npz"):
         data: NodeDataset | GraphsDataset = read_graphs_file(name)
     elif name in (known := all_entries()):
@@ -100,7 +115,10 @@ def load_graphs(name: str | os.PathLike[str]) -> GraphsDataset:
         sets = [other for other, entry in known.items() if entry.kind in ("graphs", "molecules")]
         raise UnknownNameError("folder or set of graphs", name, sets)
     if not isinstance(data, GraphsDataset):
-        raise DataError(f"{name!r} has labelled nodes, it is not a set of graphs: use load({name!r}).")
+        raise DataError(
+            f"{name!r} has labelled nodes, it is not a set of graphs: train on it by `armagnn train --dataset {name}`; "
+            "in Python, load reads it."
+        )
     return data
 
 
@@ -119,7 +137,10 @@ def load_signals(name: str) -> SignalsDataset:
         place = locate(prepared, prepared_name(name))
         return parse_news(place.content(), name=name, source=place.source, provenance=entry.title)
     if entry.kind not in ("images", "signals"):
-        raise DataError(f"{name!r} holds {entry.kind}, not signals on one graph: use load or load_graphs.")
+        raise DataError(
+            f"{name!r} holds {entry.kind}, not signals on one graph: `armagnn data info {name}` shows it; in Python, "
+            "load or load_graphs reads it."
+        )
     place = locate(entry, name)
     read = parse_mnist if entry.kind == "images" else parse_news
     return read(place.content(), name=name, source=place.source, provenance=entry.title)
@@ -136,7 +157,10 @@ def load_any(name: str, *, features: Features = "auto") -> NodeDataset | GraphsD
     if entry.kind == "molecules":
         return load_molecules(entry, name)
     if entry.kind not in ("nodes", "multilabel", "graphs"):
-        raise DataError(f"{name!r} holds {entry.kind}, signals on one graph: use load_signals({name!r}).")
+        raise DataError(
+            f"{name!r} holds {entry.kind}, signals on one graph: train on them by `armagnn reproduce graph-signal`; in "
+            "Python, load_signals reads them."
+        )
     place = locate(entry, name)
     return parse(entry, place.content(), name=name, source=place.source, features=features)
 

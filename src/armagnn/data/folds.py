@@ -78,7 +78,7 @@ def own_split(dataset: GraphsDataset) -> Fold:
         Fold(train=245, val=29, test=26)
     """
     if dataset.split is None:
-        raise DataError(f"{dataset.name} has no split of its own: use folds(dataset).")
+        raise DataError(f"{dataset.name} has no split of its own: take one of its ten folds.")
     train, val, test = ((dataset.split == part).nonzero().squeeze(1) for part in range(3))
     return Fold(train, val, test)
 
@@ -167,7 +167,7 @@ def parse_folds(content: bytes, dataset: GraphsDataset, source: str) -> list[Fol
     if str(arrays["sha256"]) != dataset.sha256 and str(arrays["content_sha256"]) != content_sha256(dataset):
         raise DataError(
             f"{source}: these folds belong to a file with SHA-256 {str(arrays['sha256'])[:12]}..., not to "
-            f"{dataset.name} with {dataset.sha256[:12]}...: draw some with folds(dataset, seed=0)."
+            f"{dataset.name} with {dataset.sha256[:12]}...: draw some with a seed of your own."
         )
     count = dataset.num_graphs
     fold, val, ptr = (torch.from_numpy(checks.integers(arrays, name, source)) for name in ("fold", "val", "val_ptr"))

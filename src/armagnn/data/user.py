@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from armagnn.data.arrays import check_digest, opened, read_file
 from armagnn.data.atomic import write_whole
-from armagnn.data.catalogue import all_entries, parse
+from armagnn.data.catalogue import all_entries, parse, path_of
 from armagnn.data.counts import Statistics, statistics
-from armagnn.data.entries import Entry, Kind
-from armagnn.data.registry import Registered, check_name, read_registry, register
-from armagnn.data.store import user_folder
-from armagnn.errors import DataError
+from armagnn.data.dataset import NodeDataset
+from armagnn.data.entries import CATALOGUE, Entry, Kind
+from armagnn.data.graphs import GraphsDataset
+from armagnn.data.registry import Registered, change_registry, check_name, read_registry, register
+from armagnn.data.store import DATA_VARIABLE, folders, user_folder
+from armagnn.data.tu_folder import read_tu_folder
+from armagnn.errors import DataError, UnknownNameError
 
 
-def add(path: str | Path, name: str | None = None) -> tuple[str, Statistics]:
+def read_own(path: str | os.PathLike[str]) -> NodeDataset | GraphsDataset:
+    """Read your own file, of whichever kind, or your folder of graphs in TU's format.
+
+    Example:
+        >>> read_own("papers.npz")  # doctest: +SKIP
+    """
+    file = Path(path_of(path))
+    if file.is_dir():
+        return read_tu_folder(file)
+    content = read_file(file)
+    entry = Entry(file.name, check_digest(content, str(file)), "", kind=_kind(content, str(file)))
+    return parse(entry, content, name=str(file), source=str(file))
+
+
+def add(path: str | os.PathLike[str], name: str | None = None) -> tuple[str, Statistics]:
     """Check a file, copy it into the data folder and register it; return its name and its statistics.
 
     The name is that of the file, unless another is given; afterwards ``load(name)`` (or ``load_graphs(name)``) finds
@@ -23,11 +41,16 @@ def add(path: str | Path, name: str | None = None) -> tuple[str, Statistics]:
     Example:
         >>> add("papers.npz", name="papers")  # doctest: +SKIP
     """
-    path = Path(path)
-    name = check_name(path.stem if name is None else name)
+    path = Path(path_of(path))
+    if path.is_dir():
+        raise DataError(
+            f"{path}: is a folder, which is used where it lies (armagnn train graphs --data {path}). Only .npz files "
+            "are added."
+        )
     content = read_file(path)
     sha256 = check_digest(content, str(path))
     kind = _kind(content, str(path))
+    name = check_name(path.stem if name is None else name)
     entry = Entry(f"{name}.npz", sha256, f"added from {path.resolve()}", kind=kind)
     found = statistics(parse(entry, content, name=name, source=str(path)))
     folder = user_folder()
@@ -43,6 +66,34 @@ def add(path: str | Path, name: str | None = None) -> tuple[str, Statistics]:
         write_whole(target, content)
     register(folder, name, Registered(entry.file, sha256, kind, entry.source, entry.licence, dict(found)))
     return name, found
+
+
+def remove(name: str) -> str:
+    """Take your own dataset out of the data folder: its row of the catalogue, and its file; return where that was.
+
+    It is also for what :func:`fetch` or :func:`make_news` put there. The file that :func:`add` copied stays.
+
+    Example:
+        >>> remove("papers")  # doctest: +SKIP
+    """
+    folder = user_folder()
+    rows = read_registry(folder)
+    name = check_name(name)
+    if name not in rows:
+        other = next((each for each in folders() if name in read_registry(each)), None)
+        if other is not None:
+            raise DataError(f"{name!r} lies in {other}, not in your data folder {folder}: set {DATA_VARIABLE} to it.")
+        if name in CATALOGUE:
+            raise DataError(f"{name!r} is known to armagnn itself; only what was added, fetched or made is removed.")
+        raise UnknownNameError("dataset of your own", name, rows)
+    target = folder / rows[name].file
+    change_registry(folder, {name: None})
+    if not any(row.file == target.name for other, row in rows.items() if other != name):
+        try:
+            target.unlink(missing_ok=True)
+        except OSError as error:
+            raise DataError(f"{target}: cannot be removed ({error.strerror}); {name!r} is no longer known.") from error
+    return str(target)
 
 
 def _kind(content: bytes, source: str) -> Kind:

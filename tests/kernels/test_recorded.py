@@ -22,6 +22,11 @@ def test_ids_outside_the_matrix_are_refused_by_the_operator(wrong: int, end: int
         torch.ops.armagnn.sort_coo(*index, 4, 4)
 
 
+def test_sizes_that_the_ids_cannot_name_are_refused_by_the_operator() -> None:
+    with pytest.raises(GraphError, match=r"too large for ids of torch\.int32"):
+        torch.ops.armagnn.sort_coo(*DIRECTED.int(), 4, 2**31)
+
+
 @pytest.mark.parametrize("rows", [0, 3, 5])
 def test_too_few_rows_are_refused_by_the_operators(rows: int) -> None:
     op, x = GraphOperator.from_edge_index(DIRECTED), torch.ones(rows, 2)

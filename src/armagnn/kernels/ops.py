@@ -130,6 +130,11 @@ def _check_rows(t_rowptr: Tensor, x: Tensor) -> None:
 
 def _check_ids(row: Tensor, col: Tensor, num_rows: int, num_cols: int) -> None:
     """Raise where an id lies outside the matrix; a GPU, which could not crash the process, is not waited for."""
+    if max(num_rows, num_cols, row.shape[0]) > torch.iinfo(row.dtype).max:
+        raise GraphError(
+            f"the graph is too large for ids of {row.dtype}, which an exported program has: build its operator by "
+            "GraphOperator.from_edge_index."
+        )
     for ids, size in ((row, num_rows), (col, num_cols)):
         if ids.device.type == "cpu" and ids.numel():
             low, high = (int(end) for end in ids.aminmax())

@@ -7,7 +7,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from armagnn.kernels.ops import dropout, dropout_trials, sddmm, spmm, stack_matmul
+from armagnn.kernels.ops import dropout, dropout_trials, sddmm, spmm, stack_matmul, transpose
 
 
 def _swap(matrix: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -79,6 +79,8 @@ def _sddmm_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _sddmm_backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
     rowptr, col, t_rowptr, t_col, perm, inverse, a, b = ctx.saved_tensors
+    if perm is None:  # recorded with values that needed no gradient
+        perm = transpose(rowptr, col, t_rowptr.shape[0] - 1)[2]
     matrix = (rowptr, col, g, t_rowptr, t_col, g.index_select(0, perm), perm, inverse)
     a_grad = spmm(*matrix, b) if ctx.needs_input_grad[6] else None
     b_grad = spmm(*_swap(matrix), a) if ctx.needs_input_grad[7] else None

@@ -54,9 +54,11 @@ def spectral_pays(op: GraphOperator, signals: int, degree: int, channels: tuple[
         >>> spectral_pays(pair, 100, 25, (8, 16)), spectral_pays(pair, 1, 25, (8, 16))
         (True, False)
     """
+    if not spectral_can(op):  # first: of an export, which it refuses, the sizes may be open
+        return False
     small = op.num_nodes <= MOST_NODES and signals >= FEWEST_SIGNALS
     dense, sparse = op.num_nodes**2 * sum(channels), degree * op.nnz * min(channels)
-    return small and dense <= RATIO * sparse and spectral_can(op)
+    return small and dense <= RATIO * sparse
 
 
 def spectral_can(op: GraphOperator) -> bool:

@@ -71,7 +71,7 @@ class CSR:
         if check_invariants and not traced():
             entries.check_compressed(rowptr, col, value, shape, transposed, symmetric)
         self.rowptr, self.col, self.value = rowptr, col, value
-        self.shape = (int(shape[0]), int(shape[1]))
+        self.shape = (_size(shape[0]), _size(shape[1]))
         self.symmetric = symmetric
         if transposed is None and not symmetric:
             with normal_mode():
@@ -302,6 +302,11 @@ class CSR:
         return self  # immutable: a copied model may share it
 
 
+def _size(number: Any) -> Any:
+    """Return a plain integer; of an export, which leaves sizes open, the open size itself."""
+    return number if isinstance(number, torch.SymInt) else int(number)
+
+
 def fold(x: Tensor) -> Tensor:
     """Return (N, batch × F), contiguous, from (..., N, F): the layout in which one kernel call serves all."""
     if x.dim() == 2:
@@ -324,7 +329,11 @@ def assemble(row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) ->
     Inside a compiled graph, where the number of distinct entries cannot be known, duplicates stay side by side: every
     product adds them up just the same.
     """
-    index = torch.int32 if max(*shape, row.shape[0]) < 2**31 else torch.int64
+    sizes = (*shape, row.shape[0])
+    open_ = any(
+        isinstance(size, torch.SymInt) for size in sizes
+    )  # in an export: the operator refuses what does not fit
+    index = torch.int32 if open_ or max(sizes) < 2**31 else torch.int64
     row, col = row.to(index), col.to(index)
     rowptr, perm = kernels.sort_coo(row, col, shape[0], shape[1])
     row, col = row.index_select(0, perm), col.index_select(0, perm)

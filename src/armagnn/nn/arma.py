@@ -255,7 +255,8 @@ class ARMAConv(MessagePassing):
             source: Any = x
             if pattern is not None:
                 rowptr, col, t_rowptr, t_col, _, perm = pattern
-                source = CSR(rowptr, col, value, (nodes, fan_in), transposed=(t_rowptr, t_col, perm))  # type: ignore[arg-type]
+                transposed = t_rowptr, t_col, perm
+                source = CSR(rowptr, col, value, (nodes, fan_in), transposed=transposed, check_invariants=False)  # type: ignore[arg-type]
             own = settings if p is None else settings._replace(p=p)
             return kernels.stack_mean(recursion(own, op, source, (w0, w, v, bias), seed, None))
 

@@ -117,7 +117,15 @@ class Shifted:
         self.fixed = may_be_kept(value) and not op.value.requires_grad  # a gradient may only be off for now
         plain = op.symmetric and not op.value.requires_grad
         transposed = None if plain else op._structure()
-        matrix = CSR(op.rowptr, op.col, value, op.shape, transposed=transposed, symmetric=op.symmetric)._arguments()
+        matrix = CSR(
+            op.rowptr,
+            op.col,
+            value,
+            op.shape,
+            transposed=transposed,
+            symmetric=op.symmetric,
+            check_invariants=False,
+        )._arguments()
         self.multiples = {factor: _multiple(matrix, factor) for factor in {_factor(n + 1) for n in range(degree)}}
 
     def plus(self, factor: float, y: Tensor, z: Tensor | None) -> Tensor:

@@ -64,7 +64,7 @@ class SumPool(nn.Module):
         # of the transpose, too, everything is known: node i has one entry, the i-th, in the column of its graph
         transposed, rowptr = (count, graph.to(index), count[:-1]), ptr.to(index)
         keep_rows_whole(count)
-        return CSR(rowptr, count[:-1], value, (ptr.shape[0] - 1, nodes), transposed=transposed)
+        return CSR(rowptr, count[:-1], value, (ptr.shape[0] - 1, nodes), transposed=transposed, check_invariants=False)
 
     def _weights(self, ptr: Tensor, graph: Tensor, dtype: torch.dtype) -> Tensor:
         """Return with which weight each node enters the sum of its graph, shape (n)."""

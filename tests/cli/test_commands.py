@@ -296,6 +296,34 @@ def test_the_bar_says_who_runs(finished: Path) -> None:
         assert "Ctrl-C: at once" in screen.getvalue()
 
 
+@pytest.mark.parametrize(("terminal", "seconds", "lines"), [(False, 0.0, 2), (False, 1e9, 0), (True, 0.0, 0)])
+def test_a_log_of_a_training_has_a_line_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, terminal: bool, seconds: float, lines: int
+) -> None:
+    monkeypatch.setattr("armagnn.cli.log_lines.BETWEEN_LINES", seconds)
+    text = io.StringIO()
+    bar = ProgressBar(CONFIG, Console(file=text, force_terminal=terminal, width=80))  # not entered: no bar is drawn
+    bar.epochs(5, 2, 1.25, 0.5)
+    bar.epochs(8, 1, 1.0, float("nan"))
+    assert (
+        text.getvalue().splitlines()
+        == [
+            "epoch 5 of at most 8: 2 of 2 trials running, 0 finished; validation: loss 1.250, accuracy 50.0 %",
+            "epoch 8 of at most 8: 1 of 2 trials running, 0 finished; validation: loss 1.000",
+        ][:lines]
+    )
+
+
+def test_a_training_in_a_log_says_how_far_it_is(
+    run: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("armagnn.cli.log_lines.BETWEEN_LINES", 0.0)
+    result = run.invoke(app, ["train", "--out", str(tmp_path / "run"), *QUICK])
+    assert result.exit_code == 0, result.output
+    assert "epoch 5 of at most 8: 2 of 2 trials running" in result.stderr
+    assert "epoch 5" not in result.stdout
+
+
 def test_a_note_is_said_without_a_terminal() -> None:
     screen = io.StringIO()
     with ProgressBar(CONFIG, Console(file=screen)) as bar:

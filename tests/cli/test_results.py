@@ -152,7 +152,7 @@ def test_one_line_per_cell_without_a_terminal() -> None:
 def test_a_log_has_a_line_now_and_then(
     monkeypatch: pytest.MonkeyPatch, terminal: bool, seconds: float, lines: int
 ) -> None:
-    monkeypatch.setattr("armagnn.cli.trials_progress.BETWEEN_LINES", seconds)
+    monkeypatch.setattr("armagnn.cli.log_lines.BETWEEN_LINES", seconds)
     text = io.StringIO()
     progress = TrialsProgress(Console(file=text, force_terminal=terminal, width=140))  # not entered: no bar is drawn
     progress.start(20)

@@ -1,4 +1,4 @@
-"""The progress display of a training: a bar on a terminal, nothing elsewhere."""
+"""The progress display of a training: a bar on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from armagnn.cli.log_lines import LogLines
 from armagnn.training import RunConfig, Trial, Watcher
 
 
@@ -26,7 +27,8 @@ class ProgressBar(Watcher):
         self._console = console
         self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._task = self._progress.add_task("epochs", total=config.epochs, note="")
-        self._trials, self._finished = config.seeds, 0
+        self._epochs, self._trials, self._finished = config.epochs, config.seeds, 0
+        self._log = LogLines(console)
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -38,11 +40,13 @@ class ProgressBar(Watcher):
         self._progress.stop()
 
     def epochs(self, epoch: int, running: int, val_loss: float, val_accuracy: float) -> None:
-        """Move the bar."""
+        """Move the bar, or say in a log how far it is."""
         note = f"{running} of {self._trials} trials running, {self._finished} finished; validation: loss {val_loss:.3f}"
         if not math.isnan(val_accuracy):  # real targets have none
             note += f", accuracy {100 * val_accuracy:.1f} %"
         self._progress.update(self._task, completed=epoch, note=note)
+        if self._log.due():
+            self._log.say(f"epoch {epoch} of at most {self._epochs}: {note}")
 
     def trial(self, trial: Trial) -> None:
         """Count a finished trial."""
@@ -54,4 +58,4 @@ class ProgressBar(Watcher):
 
     def note(self, text: str) -> None:
         """Say it, on a terminal or not."""
-        self._console.print(f"Note: {text}", style="yellow", soft_wrap=True, highlight=False)
+        self._console.print(f"Note: {text}", style="yellow", soft_wrap=True, highlight=False, markup=False)

@@ -20,9 +20,9 @@ def show(
     console = Console()
     for name, value in opened.config.to_json().items():
         console.print(f"{name.replace('_', '-'):>14}  {value}", highlight=False, markup=False, soft_wrap=True)
-    console.print(f"{'data sha256':>14}  {opened.dataset_sha256}", highlight=False, soft_wrap=True)
+    console.print(f"{'data sha256':>14}  {opened.dataset_sha256}", highlight=False, markup=False, soft_wrap=True)
     versions = ", ".join(f"{name} {version}" for name, version in opened.versions.items())
-    console.print(f"{'versions':>14}  {versions}", highlight=False, soft_wrap=True)
+    console.print(f"{'versions':>14}  {versions}", highlight=False, markup=False, soft_wrap=True)
     seconds = sum(trial.seconds for trial in opened.trials())
     console.print(f"{'trained':>14}  {len(opened.finished_seeds)} of {opened.config.seeds} trials, {seconds:.0f} s")
     if opened.complete:

@@ -8,20 +8,18 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from armagnn.cli.log_lines import LogLines
 from armagnn.training.engine import TrialWatcher
 from armagnn.training.record import Record
 
 MAIN_METRICS = ("accuracy", "micro_f1", "mse")  # the first of them that a trial has is shown
 Cell = tuple[str, str, str]  # dataset, method, protocol
-
-BETWEEN_LINES: Final = 60.0
-"""Seconds from a line in a log to the next, at least; those of finished cells do not wait."""
 
 
 class TrialsProgress(TrialWatcher):
@@ -47,7 +45,8 @@ class TrialsProgress(TrialWatcher):
         self._metric: dict[Cell, str] = {}
         self._last: Cell | None = None
         self._total = self._done = self._new = 0
-        self._began = self._said = time.monotonic()
+        self._began = time.monotonic()
+        self._log = LogLines(console)  # lines of finished cells do not wait
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -69,7 +68,8 @@ class TrialsProgress(TrialWatcher):
     def start(self, total: int) -> None:
         """Begin to count, and to measure time."""
         self._total = total
-        self._began = self._said = time.monotonic()
+        self._began = time.monotonic()
+        self._log.start()
         self._progress.update(self._task, total=total)
 
     def trial(self, record: Record, *, new: bool) -> None:
@@ -87,10 +87,8 @@ class TrialsProgress(TrialWatcher):
 
     def batch(self) -> None:
         """Say in a log how far it is. After the first trial of a batch one cannot say how long the others take."""
-        due = time.monotonic() - self._said >= BETWEEN_LINES
-        if due and not self._console.is_terminal and self._last in self._values:
-            self._say(f"{self._done} of {self._total} trials, {self._left()}; {self._line(self._last)}")
-            self._said = time.monotonic()
+        if self._last in self._values and self._log.due():
+            self._log.say(f"{self._done} of {self._total} trials, {self._left()}; {self._line(self._last)}")
 
     def lost(self, reason: str) -> None:
         """Say that a worker died."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Real
 from typing import Any, Final
 
@@ -16,12 +17,17 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.masked import MaskedTensor
-from torch.nn.parameter import is_lazy
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from armagnn.errors import ArmagnnError, DTypeError, ParameterError, ShapeError, UnknownNameError, shown
 
 LARGEST: Final = 2**31 - 1
 """The largest size of anything, if a check is not given another limit. A larger one is a slip, or an attack."""
+
+SMALLER: Final = "choose smaller sizes"
+SPARSE: Final = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
+ENTRIES: Final = 2**30
+"""The most entries of a parameter: 4 GiB in float32."""
 
 FLOATS: Final = (torch.float32, torch.float64, torch.bfloat16)
 """The types that the kernels compute with."""
@@ -157,6 +163,41 @@ def _real(value: Any) -> float | None:
     return finite if math.isfinite(finite) else None
 
 
+def flag(name: str, value: Any) -> bool:
+    """Return True or False, Python's or numpy's; a number or an array is neither.
+
+    Example:
+        >>> flag("bias", 0.5)
+        Traceback (most recent call last):
+        armagnn.errors.ParameterError: bias must be True or False, got 0.5.
+    """
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise ParameterError(f"{name} must be True or False, got {shown(value)}.")
+
+
+@contextmanager
+def room(name: str, *shape: int, most: int = ENTRIES) -> Iterator[None]:
+    """Allocate inside what has this shape; raise where it has too many entries, or where memory does not suffice.
+
+    Example:
+        >>> with room("weight", 10**6, 10**6):
+        ...     torch.empty(10**6, 10**6)
+        Traceback (most recent call last):
+        armagnn.errors.ParameterError: weight of shape (1000000, 1000000) has 1e+12 entries, and 1.07e+09 are allowed:
+        choose smaller sizes.
+    """
+    count = math.prod(shape)
+    if count > most:
+        raise ParameterError(f"{name} of shape {shape} has {count:.3g} entries, and {most:.3g} are allowed: {SMALLER}.")
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "memory" not in str(error):
+            raise
+        raise ParameterError(f"{name} of shape {shape} does not fit into memory: {SMALLER}.") from error
+
+
 # --------------------------------------------------------------------------------------------------------------- names
 
 
@@ -177,7 +218,7 @@ def choice(what: str, name: Any, known: Iterable[str]) -> str:
 # -------------------------------------------------------------------------------------------------------------- arrays
 
 
-def dense(name: str, value: Any, shape: str) -> Tensor:
+def dense(name: str, value: Any, shape: str, extra: str = "") -> Tensor:
     """Return a plain dense tensor with the axes of a shape like ``"(2, E)"`` or ``"(..., N, F)"``; raise otherwise.
 
     Nested, masked, quantised and sparse tensors, and those without values or without a shape, have no plain memory for
@@ -190,7 +231,7 @@ def dense(name: str, value: Any, shape: str) -> Tensor:
     """
     kind = _not_dense(value)
     if kind is not None:
-        raise DTypeError(f"{name} must be a dense torch.Tensor of shape {shape}, got {kind}.")
+        raise DTypeError(f"{name} must be a dense torch.Tensor of shape {shape}{extra}, got {kind}.")
     axes = [axis for axis in shape.strip("()").split(",") if axis.strip()]
     open_ended = "..." in shape
     least = len(axes) - open_ended
@@ -199,7 +240,7 @@ def dense(name: str, value: Any, shape: str) -> Tensor:
     return value  # type: ignore[no-any-return]
 
 
-def real_tensor(name: str, value: Any, shape: str) -> Tensor:
+def real_tensor(name: str, value: Any, shape: str, extra: str = "") -> Tensor:
     """Return a plain dense tensor (see `dense`) of numbers that the kernels compute with.
 
     Example:
@@ -208,9 +249,14 @@ def real_tensor(name: str, value: Any, shape: str) -> Tensor:
         armagnn.errors.DTypeError: x must be float32, float64 or bfloat16, got torch.float16: half precision is offered
         as bfloat16.
     """
-    tensor = dense(name, value, shape)
+    tensor = dense(name, value, shape, extra)
     floating(name, tensor.dtype)
     return tensor
+
+
+def is_sparse(value: Any) -> bool:
+    """Return whether it is a plain ``torch.sparse`` tensor: neither masked nor nested."""
+    return isinstance(value, Tensor) and value.layout in SPARSE and not isinstance(value, MaskedTensor)
 
 
 def _not_dense(value: Any) -> str | None:
@@ -221,13 +267,13 @@ def _not_dense(value: Any) -> str | None:
         return "a nested tensor"
     if isinstance(value, MaskedTensor):
         return "a masked tensor"
-    if not torch.compiler.is_compiling() and is_lazy(value):
+    if isinstance(value, UninitializedParameter | UninitializedBuffer):
         return "a parameter that has no shape yet"
     if value.layout is not torch.strided:
         return f"a tensor of layout {str(value.layout).removeprefix('torch.')}"
     if value.is_quantized:
         return "a quantised tensor"
-    if value.is_meta:
+    if value.device.type == "meta":
         return "a meta tensor, which has no values"
     return None
 

@@ -366,7 +366,7 @@ def test_no_parameter_without_gradient() -> None:
 @pytest.mark.parametrize("init", ["linear", "zero", "tied"])
 def test_lazy_equals_eager(shared: bool, init: str) -> None:
     x, op, _ = problem()
-    lazy, eager = ARMAConv(-1, 3, 2, 3, shared, init).double(), make(4, 3, 2, 3, shared_weights=shared, init=init)
+    lazy, eager = ARMAConv(-1, 3, 2, 3, shared, init=init).double(), make(4, 3, 2, 3, shared_weights=shared, init=init)
     optimizer = torch.optim.SGD(lazy.parameters(), lr=0.1)
     lazy(x, op).sum().backward()
     optimizer.step()  # the parameters that the optimiser holds are those that were given a shape
@@ -374,7 +374,7 @@ def test_lazy_equals_eager(shared: bool, init: str) -> None:
     assert repr(lazy) == repr(eager)
     lazy.load_state_dict(eager.state_dict())
     torch.testing.assert_close(lazy(x, op), eager(x, op))
-    unseen = ARMAConv(-1, 3, 2, 3, shared, init).double()
+    unseen = ARMAConv(-1, 3, 2, 3, shared, init=init).double()
     unseen.load_state_dict(eager.state_dict())  # a checkpoint tells a lazy layer its size
     torch.testing.assert_close(unseen(x, op), eager(x, op))
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn.parameter import Parameter, UninitializedParameter
 from torch_geometric.nn.conv import MessagePassing
 
-from armagnn import kernels
-from armagnn.errors import MissingAttributeError, ParameterError, ShapeError, UnknownNameError
+from armagnn import checks, kernels
+from armagnn.errors import MissingAttributeError, ParameterError, ShapeError
 from armagnn.kernels.layer_run import Matrix
 from armagnn.kernels.layer_trials import Fixed, arma_trials, usable_by_trials
 from armagnn.kernels.transforms import is_batched, needs_gradient
@@ -22,9 +22,8 @@ from armagnn.nn.checks import (
     check_features,
     check_fit,
     check_kind,
-    check_probability,
-    check_size,
     check_weights,
+    empty,
     refuse_script,
 )
 from armagnn.nn.contraction import bounded, check_nonexpansive, check_operator
@@ -63,12 +62,12 @@ class ARMAConv(MessagePassing):
         num_stacks: K.
         num_layers: T, the steps of each stack.
         shared_weights: one W and V (and bias) for all steps of a stack, as in the paper; otherwise one for each step.
-        init: the initial state X(0): ``"linear"``, X W0, as in the paper; ``"zero"``; or ``"tied"``, W0 = V.
         act: the non-linearity σ: a name, a callable, or None for a linear layer. A callable is given the states of all
             stacks, (..., K, N, F_out) as in PyTorch Geometric; with ``fixed_point`` those of one stack at a time.
         dropout: probability with which an entry of a skip connection X V_k is dropped while training, independently
             in every stack and every step.
         bias: add a trained vector to every step.
+        init: the initial state X(0): ``"linear"``, X W0, as in the paper; ``"zero"``; or ``"tied"``, W0 = V.
         fixed_point: iterate every stack until it converges (Theorem 1), instead of T times. ``num_layers`` and ``init``
             then have no say: a stack takes its own T_k steps, and where it starts from does not matter. W_k is bounded,
             ``act`` and the graph must not expand, and one dropout mask serves all steps of a stack. See `FixedPoint`.
@@ -109,26 +108,30 @@ class ARMAConv(MessagePassing):
         num_stacks: int = 1,
         num_layers: int = 1,
         shared_weights: bool = True,
-        init: Literal["linear", "zero", "tied"] = "linear",
         act: str | Callable[[Tensor], Tensor] | None = "relu",
         dropout: float = 0.0,
         bias: bool = True,
+        *,
+        init: Literal["linear", "zero", "tied"] = "linear",
         fixed_point: FixedPoint | None = None,
         cached: bool = False,
     ) -> None:
         super().__init__(aggr="add")  # being a MessagePassing is what lets PyG's explainers find the layer
-        for name, size in (("out_channels", out_channels), ("num_stacks", num_stacks), ("num_layers", num_layers)):
-            check_size(name, size)
-        if in_channels != -1:
-            check_size("in_channels", in_channels, " (or -1 to take it from the first input)")
-        if init not in INITS:
-            raise UnknownNameError("initial state", init, INITS)
-        check_probability("dropout", dropout)
+        if not (isinstance(in_channels, int) and in_channels == -1):
+            lazy = " (or -1 to take it from the first input)"
+            in_channels = checks.integer("in_channels", in_channels, 1, extra=lazy)
+        if isinstance(act, str) and act in INITS:
+            raise ParameterError(f"act is {act!r}, which is an initial state: pass init={act!r} by name.")
+        out_channels = checks.integer("out_channels", out_channels, 1)
+        num_stacks = checks.integer("num_stacks", num_stacks, 1)
+        num_layers = checks.integer("num_layers", num_layers, 1)
         self.in_channels, self.out_channels = in_channels, out_channels
         self.num_stacks, self.num_layers = num_stacks, num_layers
-        self.shared_weights, self.init, self.cached = shared_weights, init, cached
+        self.shared_weights = shared_weights = checks.flag("shared_weights", shared_weights)
+        self.cached, bias = checks.flag("cached", cached), checks.flag("bias", bias)
+        self.init: str = checks.choice("initial state", init, INITS)
         self.act = activations.check(act)
-        self.dropout: float | Tensor = float(dropout)
+        self.dropout: float | Tensor = checks.probability("dropout", dropout)
         self._operator: GraphOperator | None = None
         self.fixed_point = fixed_point
         self.statistics: Statistics | None = None
@@ -142,10 +145,10 @@ class ARMAConv(MessagePassing):
         self.register_parameter("initial_weight", UninitializedParameter() if self.init == "linear" else None)
         self.register_parameter(
             "weight",
-            Parameter(torch.empty(later, num_stacks, out_channels, out_channels)) if later else None,
+            Parameter(empty("weight", later, num_stacks, out_channels, out_channels)) if later else None,
         )
         self.skip_weight = UninitializedParameter()
-        self.register_parameter("bias", Parameter(torch.empty(steps, num_stacks, out_channels)) if bias else None)
+        self.register_parameter("bias", Parameter(empty("bias", steps, num_stacks, out_channels)) if bias else None)
         if in_channels != -1:
             self._materialize(in_channels)
         self.reset_parameters()
@@ -164,9 +167,11 @@ class ARMAConv(MessagePassing):
         steps = 1 if self.shared_weights else self.num_layers
         matrix = (in_channels, self.num_stacks, self.out_channels)
         if isinstance(self.initial_weight, UninitializedParameter):
-            self.initial_weight.materialize(matrix)
+            with checks.room("initial_weight", *matrix):
+                self.initial_weight.materialize(matrix)
         if isinstance(self.skip_weight, UninitializedParameter):
-            self.skip_weight.materialize((steps, *matrix))
+            with checks.room("skip_weight", steps, *matrix):
+                self.skip_weight.materialize((steps, *matrix))
         self.in_channels = in_channels
 
     def reset_parameters(self) -> None:

@@ -9,15 +9,21 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import Parameter
 
-from armagnn import kernels
-from armagnn.errors import ParameterError
+from armagnn import checks, kernels
+from armagnn.errors import DTypeError, ParameterError
 from armagnn.kernels.transforms import is_batched, traced
 from armagnn.nn.cayley_transform import Jacobi, needed_degree, responses
-from armagnn.nn.checks import check_size
+from armagnn.nn.checks import empty
 from armagnn.nn.conv import Conv, times
 from armagnn.nn.polynomial import chebyshev, chebyshev_coefficients, polynomial
 from armagnn.nn.spectral_form import spectral, spectral_blocks, spectral_pays, spectrum
 from armagnn.operators import CSR, GraphOperator
+
+MOST_POWERS: Final = 50
+"""The largest K of a layer."""
+
+HIGHEST: Final = 1500
+"""The highest degree K (T + 1) of a layer. How many terms float32 needs is worked out in seconds, once a process."""
 
 GATHER: Final = 4
 """What a multiplication by a nonzero of the graph costs a processor, in multiplications by a weight."""
@@ -110,14 +116,16 @@ class CayleyConv(Conv):
         bias: bool = True,
     ) -> None:
         super().__init__(in_channels, out_channels, act, dropout, bias)
-        check_size("order", order)
-        check_size("jacobi", jacobi)
-        if isinstance(zoom, bool) or not isinstance(zoom, int | float) or not 0 < zoom < float("inf"):
-            raise ParameterError(f"zoom must be a positive number, got {zoom!r}.")
-        self.order, self.jacobi, self.initial_zoom = order, jacobi, float(zoom)
-        needed_degree(jacobi, order)  # to be known when the layer is compiled
-        self.weight = Parameter(torch.empty(in_channels, 1 + 2 * order, out_channels))
-        if train_zoom:
+        self.order, self.jacobi = checks.integer("order", order, 1, MOST_POWERS), checks.integer("jacobi", jacobi, 1)
+        if self.order * (self.jacobi + 1) > HIGHEST:
+            raise ParameterError(
+                f"order={self.order} and jacobi={self.jacobi} make a polynomial of degree order * (jacobi + 1) = "
+                f"{self.order * (self.jacobi + 1)}; the highest degree is {HIGHEST}."
+            )
+        self.initial_zoom = checks.real("zoom", zoom, above=0)
+        needed_degree(self.jacobi, self.order)  # to be known when the layer is compiled
+        self.weight = Parameter(empty("weight", self.in_channels, 1 + 2 * self.order, self.out_channels))
+        if checks.flag("train_zoom", train_zoom):
             self.zoom = Parameter(torch.empty(()))
         else:
             self.register_buffer("zoom", torch.empty(()))
@@ -201,6 +209,8 @@ def is_polynomial(op: GraphOperator) -> bool:
     It is one wherever the diagonal of L is one. But where L is not symmetric its frequencies may be complex, where
     Chebyshev polynomials of a high degree are huge and cancel, while Jacobi's iterations stay small.
     """
+    if not isinstance(op, GraphOperator):
+        raise DTypeError(f"op must be a GraphOperator of kind 'laplacian', got {type(op).__name__}.")
     return op.unit_diagonal and op.symmetric
 
 

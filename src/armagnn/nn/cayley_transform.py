@@ -169,12 +169,20 @@ def _find_needed(iterations: int, order: int) -> int:
     angle = np.linspace(0.0, np.pi / 2, ANGLES)
     half = (2 * np.arange(degree + 1) + 1) * np.pi / (2 * (degree + 1))
     step = -np.cos(angle) * np.exp(-1j * angle) * np.cos(half)[:, None]  # a e, at the zeros of a Chebyshev polynomial
-    p = np.exp(-2j * angle) - step ** (iterations + 1)
-    p += (np.exp(-2j * angle) - 1) * sum(step**t for t in range(1, iterations + 1))
-    powers = p[:, None] ** np.arange(1, order + 1)[:, None]
+    total, term = np.zeros_like(step), np.ones_like(step)
+    for _ in range(iterations):
+        term *= step
+        total += term
+    p = np.exp(-2j * angle) - term * step + (np.exp(-2j * angle) - 1) * total
     cosines = np.cos(np.arange(degree + 1)[:, None] * half) * 2 / (degree + 1)
-    left = np.abs(np.tensordot(cosines, powers, 1))[::-1].cumsum(0)[::-1]  # from each degree on
-    return int(np.flatnonzero((left > np.finfo(np.float32).eps / 4 * left[0]).any((1, 2))).max(initial=0))
+    needed, power = 0, np.ones_like(p)
+    for _ in range(order):
+        power *= p
+        size = np.abs(cosines @ power.real + 1j * (cosines @ power.imag))
+        left = size[::-1].cumsum(0)[::-1]  # from each degree on
+        seen = (left > np.finfo(np.float32).eps / 4 * left[0]).any(1)
+        needed = max(needed, int(np.flatnonzero(seen).max(initial=0)))
+    return needed
 
 
 class Jacobi:

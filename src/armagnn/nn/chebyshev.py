@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-import torch
 from torch import Tensor
 from torch.nn.parameter import Parameter
 
-from armagnn.errors import ParameterError
-from armagnn.nn.checks import check_size
+from armagnn import checks
+from armagnn.nn.checks import empty
 from armagnn.nn.conv import Conv
 from armagnn.nn.keep import once_per_operator
 from armagnn.nn.polynomial import chebyshev, polynomial
@@ -78,12 +77,11 @@ class ChebConv(Conv):
         bias: bool = True,
     ) -> None:
         super().__init__(in_channels, out_channels, act, dropout, bias)
-        check_size("order", order)
-        number = isinstance(lambda_max, int | float) and not isinstance(lambda_max, bool)
-        if not (number and 0 < float(lambda_max) < float("inf")) and lambda_max != "computed":
-            raise ParameterError(f"lambda_max must be a positive number or 'computed', got {lambda_max!r}.")
-        self.order, self.lambda_max = order, lambda_max
-        self.weight = Parameter(torch.empty(in_channels, order, out_channels))
+        self.order = checks.integer("order", order, 1)
+        self.lambda_max: float | Literal["computed"] = "computed"
+        if not (isinstance(lambda_max, str) and lambda_max == "computed"):
+            self.lambda_max = checks.real("lambda_max", lambda_max, above=0, extra=" or 'computed'")
+        self.weight = Parameter(empty("weight", self.in_channels, self.order, self.out_channels))
         self.reset_parameters()
 
     def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
@@ -98,7 +96,7 @@ class ChebConv(Conv):
 
     def _scale(self, op: GraphOperator) -> float:
         """Return 2 / λmax."""
-        return 2.0 / (largest_eigenvalue(op) if self.lambda_max == "computed" else float(self.lambda_max))
+        return 2.0 / (largest_eigenvalue(op) if self.lambda_max == "computed" else self.lambda_max)
 
     def _settings(self) -> dict[str, Any]:
         return {"order": self.order} | ({} if self.lambda_max == 2.0 else {"lambda_max": self.lambda_max})

@@ -12,32 +12,24 @@ from armagnn.errors import DeviceError, DTypeError, GraphError, ParameterError, 
 from armagnn.operators import CSR, GraphOperator
 
 
-def check_size(name: str, size: object, extra: str = "") -> None:
-    """Raise unless it is an integer of at least 1."""
-    if isinstance(size, bool) or not hasattr(size, "__index__") or int(size) < 1:
-        raise ParameterError(f"{name} must be an integer of at least 1{extra}, got {size!r}.")
-
-
-def check_probability(name: str, p: object) -> None:
-    """Raise unless it is a number in [0, 1)."""
-    if isinstance(p, bool) or not isinstance(p, int | float) or not 0 <= p < 1:
-        raise ParameterError(f"{name} must be a probability in [0, 1), got {p!r}.")
+def empty(name: str, *shape: int) -> Tensor:
+    """Return an undrawn weight; raise where its shape is absurd."""
+    with checks.room(name, *shape):
+        return torch.empty(shape)
 
 
 def check_features(x: Any, in_channels: int) -> Tensor | CSR:
     """Return the node features, those of ``torch.sparse`` as a `CSR`; ``in_channels=-1`` takes any width."""
-    if isinstance(x, Tensor) and x.layout is not torch.strided:
+    if checks.is_sparse(x):
         x = CSR.from_torch_sparse(x)
-    if not isinstance(x, Tensor | CSR):
-        raise DTypeError(f"x must be a torch.Tensor or a CSR, got {type(x).__name__}.")
-    if len(x.shape) < 2:
-        raise ShapeError(f"x must have shape (..., N, {in_channels}), got {tuple(x.shape)}.")
-    checks.floating("x", x.dtype)
+    if not isinstance(x, CSR):
+        width = "F" if in_channels == -1 else in_channels
+        checks.real_tensor("x", x, f"(..., N, {width})", ", a CSR or a torch.sparse matrix")
     if in_channels != -1 and x.shape[-1] != in_channels:  # no `in`: compiled code may know the shape by name only
         raise ShapeError(
             f"x has {x.shape[-1]} features per node, but the layer was made for in_channels={in_channels}."
         )
-    return x
+    return x  # type: ignore[no-any-return]
 
 
 def check_kind(layer: str, kind: str, op: GraphOperator, edge_weight: Tensor | None) -> GraphOperator:

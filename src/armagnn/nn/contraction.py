@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from armagnn import checks
 from armagnn.errors import GraphError, ParameterError
 from armagnn.nn.keep import once_per_operator
 from armagnn.operators import GraphOperator
@@ -87,7 +88,7 @@ class NonExpansive(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return σ(x)."""
-        return self.function(x)
+        return self.function(checks.dense("x", x, "(...)"))
 
     def __repr__(self) -> str:
         return f"NonExpansive({getattr(self.function, '__name__', self.function)})"

@@ -10,14 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import Parameter
 
-from armagnn import kernels
+from armagnn import checks, kernels
 from armagnn.nn import activations
 from armagnn.nn.checks import (
     check_features,
     check_fit,
     check_kind,
-    check_probability,
-    check_size,
     check_weights,
     refuse_script,
 )
@@ -57,13 +55,13 @@ class Conv(nn.Module):
         bias: bool,
     ) -> None:
         super().__init__()
-        check_size("in_channels", in_channels)
-        check_size("out_channels", out_channels)
-        check_probability("dropout", dropout)
-        self.in_channels, self.out_channels = in_channels, out_channels
+        self.in_channels = checks.integer("in_channels", in_channels, 1)
+        self.out_channels = checks.integer("out_channels", out_channels, 1)
         self.act = activations.check(act)
-        self.dropout = float(dropout)
-        self.register_parameter("bias", Parameter(torch.zeros(out_channels)) if bias else None)
+        self.dropout = checks.probability("dropout", dropout)
+        with checks.room("weight", self.in_channels, self.out_channels):  # before there is a bias of many numbers
+            biased = checks.flag("bias", bias)
+            self.register_parameter("bias", Parameter(torch.zeros(self.out_channels)) if biased else None)
 
     def reset_parameters(self) -> None:
         """Draw the weights anew (Glorot, uniform) and set the bias to zero."""

@@ -8,10 +8,9 @@ from typing import Any, Final
 import torch_geometric.nn as pyg
 from torch import Tensor
 
-from armagnn import kernels
+from armagnn import checks, kernels
 from armagnn.errors import ParameterError
 from armagnn.kernels.transforms import as_they_are
-from armagnn.nn.checks import check_size
 from armagnn.nn.conv import times
 from armagnn.nn.peer import Peer, transposed
 from armagnn.operators import GraphOperator
@@ -54,13 +53,14 @@ class GATConv(Peer):
         dropout: float = 0.0,
         bias: bool = True,
     ) -> None:
-        check_size("heads", heads)
+        heads, concat = checks.integer("heads", heads, 1), checks.flag("concat", concat)
 
-        def conv() -> Any:
-            if concat and out_channels % heads:
-                raise ParameterError(f"concat=True needs out_channels divisible by heads={heads}, got {out_channels}.")
-            width = out_channels // heads if concat else out_channels
-            return _Attention(in_channels, width, heads, concat, bias=False)
+        def conv(fan_in: int, fan_out: int) -> Any:
+            if concat and fan_out % heads:
+                raise ParameterError(f"concat=True needs out_channels divisible by heads={heads}, got {fan_out}.")
+            width = fan_out // heads if concat else fan_out
+            with checks.room("weight", heads, width, fan_in):
+                return _Attention(fan_in, width, heads, concat, bias=False)
 
         super().__init__(conv, in_channels, out_channels, act, dropout, bias)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn.parameter import Parameter
 
-from armagnn.errors import ParameterError
+from armagnn import checks
+from armagnn.nn.checks import empty
 from armagnn.nn.conv import Conv, propagate, times
 from armagnn.operators import CSR, GraphOperator
 
@@ -60,10 +60,8 @@ class GCNConv(Conv):
         bias: bool = True,
     ) -> None:
         super().__init__(in_channels, out_channels, act, dropout, bias)
-        if isinstance(gamma, bool) or not isinstance(gamma, int | float) or not 0 <= gamma < float("inf"):
-            raise ParameterError(f"gamma must be a finite number of at least 0, got {gamma!r}.")
-        self.gamma = float(gamma)
-        self.weight = Parameter(torch.empty(in_channels, out_channels))
+        self.gamma = checks.real("gamma", gamma, least=0)
+        self.weight = Parameter(empty("weight", self.in_channels, self.out_channels))
         self.reset_parameters()
 
     def _options(self) -> dict[str, Any]:

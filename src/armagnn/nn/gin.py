@@ -8,7 +8,7 @@ from typing import Any
 import torch_geometric.nn as pyg
 from torch import Tensor, nn
 
-from armagnn.nn.checks import check_size
+from armagnn import checks
 from armagnn.nn.conv import propagate, times
 from armagnn.nn.keep import once_per_operator
 from armagnn.nn.linear import Linear
@@ -47,17 +47,18 @@ class GINConv(Peer):
         hidden: int | None = None,
     ) -> None:
         if hidden is not None:
-            check_size("hidden", hidden)
+            hidden = checks.integer("hidden", hidden, 1, extra=" (or None for that of the output)")
 
-        def conv() -> Any:
-            width = out_channels if hidden is None else hidden
-            mlp = nn.Sequential(
-                Linear(in_channels, width, bias),
-                nn.ReLU(),
-                Linear(width, width, bias),
-                nn.ReLU(),
-                Linear(width, out_channels, False),  # its bias is the layer's
-            )
+        def conv(fan_in: int, fan_out: int) -> Any:
+            width = fan_out if hidden is None else hidden
+            with checks.room("weight", width, max(fan_in, width, fan_out)):
+                mlp = nn.Sequential(
+                    Linear(fan_in, width, bias),
+                    nn.ReLU(),
+                    Linear(width, width, bias),
+                    nn.ReLU(),
+                    Linear(width, fan_out, False),  # its bias is the layer's
+                )
             return _ProductFirst(mlp, train_eps=True)
 
         super().__init__(conv, in_channels, out_channels, act, dropout, bias)

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from armagnn import checks
-from armagnn.errors import DeviceError, DTypeError, ShapeError, UnknownNameError
-from armagnn.nn.checks import check_size
+from armagnn.errors import DeviceError, DTypeError, ShapeError
 
 MODES: Final = ("max", "mean")
 
@@ -46,10 +45,7 @@ class GraclusPool(nn.Module):
 
     def __init__(self, stride: int, mode: Literal["max", "mean"] = "max") -> None:
         super().__init__()
-        check_size("stride", stride)
-        if mode not in MODES:
-            raise UnknownNameError("way to pool", mode, MODES)
-        self.stride, self.mode = stride, mode
+        self.stride, self.mode = checks.integer("stride", stride, 1), checks.choice("way to pool", mode, MODES)
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         """Return the pooled signals, shape (..., M / s, F)."""
@@ -69,15 +65,15 @@ class GraclusPool(nn.Module):
         return x.reshape(*x.shape[:-2], x.shape[-2] // self.stride, self.stride, x.shape[-1])
 
     def _check(self, x: Tensor, real: Tensor | None) -> None:
-        checks.floating("x", x.dtype)
-        if x.dim() < 2 or x.shape[-2] % self.stride:
+        checks.real_tensor("x", x, "(..., M, F)")
+        if x.shape[-2] % self.stride:
             raise ShapeError(
                 f"x must have shape (..., M, F) with M a multiple of the stride {self.stride}, got {tuple(x.shape)}: "
                 "bring signals into the order of the tree with coarsening.arrange(x)."
             )
         if real is None:
             return
-        if real.dtype != torch.bool:
+        if checks.dense("real", real, "(M,)", " or None").dtype != torch.bool:
             raise DTypeError(f"real must hold booleans, got {real.dtype}: pass coarsening.real[level].")
         if real.shape != (x.shape[-2],):
             raise ShapeError(f"real must have shape ({x.shape[-2]},), one for each place, got {tuple(real.shape)}.")

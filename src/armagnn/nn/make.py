@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any, Final
 
-from armagnn.errors import ParameterError, UnknownNameError
+from armagnn import checks
+from armagnn.errors import ParameterError
 from armagnn.nn.arma import ARMAConv
 from armagnn.nn.cayley import CayleyConv
 from armagnn.nn.chebyshev import ChebConv
@@ -44,16 +45,14 @@ def make_conv(name: str, in_channels: int, out_channels: int, **hyperparameters:
         'gcn'
     """
     known = FILTERS | STACKED
-    if not isinstance(name, str) or name not in known:
-        raise UnknownNameError("layer", name, known)
-    layer = known[name]
+    layer = known[checks.choice("layer", name, known)]
     allowed = list(inspect.signature(layer.__init__).parameters)[3:]  # without self and the two sizes
     allowed += ["num_layers"] if name in STACKED else []
     unknown = [option for option in hyperparameters if option not in allowed]
     if unknown:
         raise ParameterError(f"{name!r} has no hyperparameter {', '.join(unknown)}; it takes {', '.join(allowed)}.")
     num_layers = hyperparameters.pop("num_layers", 1) if name in STACKED else 1
-    if num_layers != 1:
+    if checks.integer("num_layers", num_layers, 1) != 1:
         return Stack(layer, in_channels, out_channels, num_layers, **hyperparameters)
     conv: ARMAConv | Conv = layer(in_channels, out_channels, **hyperparameters)
     return conv

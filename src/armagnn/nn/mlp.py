@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn.parameter import Parameter
 
+from armagnn.nn.checks import empty
 from armagnn.nn.conv import Conv, times
 from armagnn.operators import CSR, GraphOperator
 
@@ -51,7 +51,7 @@ class MLPConv(Conv):
         bias: bool = True,
     ) -> None:
         super().__init__(in_channels, out_channels, act, dropout, bias)
-        self.weight = Parameter(torch.empty(in_channels, out_channels))
+        self.weight = Parameter(empty("weight", self.in_channels, self.out_channels))
         self.reset_parameters()
 
     def forward(self, x: Tensor | CSR, edge_index: Any = None, edge_weight: Tensor | None = None) -> Tensor:

@@ -29,7 +29,7 @@ class Peer(Conv):
 
     def __init__(
         self,
-        conv: Any,
+        conv: Callable[[int, int], Any],
         in_channels: int,
         out_channels: int,
         act: str | Callable[[Tensor], Tensor] | None,
@@ -37,7 +37,7 @@ class Peer(Conv):
         bias: bool,
     ) -> None:
         super().__init__(in_channels, out_channels, act, dropout, bias)
-        self.conv = conv()  # made after the sizes were checked
+        self.conv = conv(self.in_channels, self.out_channels)  # made after the sizes were checked
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

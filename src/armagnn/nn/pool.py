@@ -11,7 +11,6 @@ from armagnn import checks
 from armagnn.errors import DeviceError, DTypeError, GraphError, ShapeError
 from armagnn.kernels import cut_rows, keep_rows_whole
 from armagnn.kernels.transforms import traced
-from armagnn.nn.checks import check_size
 from armagnn.operators import CSR
 from armagnn.operators.batches import GraphBatch
 
@@ -45,9 +44,7 @@ class SumPool(nn.Module):
 
     def forward(self, x: Tensor, batch: GraphBatch | Tensor) -> Tensor:
         """Return one row for each graph."""
-        checks.floating("x", x.dtype)
-        if x.dim() < 2:
-            raise ShapeError(f"x must have shape (..., n, F), one row per node, got {tuple(x.shape)}.")
+        checks.real_tensor("x", x, "(..., n, F)")
         ptr, graph = _checked(batch, x)
         matrix = self._matrix(ptr, graph, x)
         if isinstance(batch, GraphBatch) and batch.longest <= WHOLE:
@@ -98,9 +95,7 @@ class AvgPool(SumPool):
 
     def __init__(self, slots: int | None = None) -> None:
         super().__init__()
-        if slots is not None:
-            check_size("slots", slots, " (or None for the plain mean)")
-        self.slots = slots
+        self.slots = None if slots is None else checks.integer("slots", slots, 1, extra=" (or None for the plain mean)")
 
     def _weights(self, ptr: Tensor, graph: Tensor, dtype: torch.dtype) -> Tensor:
         if self.slots is not None:
@@ -122,9 +117,9 @@ def _checked(batch: GraphBatch | Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         if ptr.device != x.device:
             raise DeviceError(f"x is on {x.device} and the batch on {ptr.device}: move one with .to(device).")
         return ptr, graph
-    if not isinstance(batch, Tensor) or batch.dtype not in checks.INTEGERS:
+    if checks.dense("ptr", batch, "(B + 1,)", " (or a GraphBatch)").dtype not in checks.INTEGERS:
         raise DTypeError("batch must be a GraphBatch or its ptr, an integer torch.Tensor of shape (B + 1,).")
-    if batch.dim() != 1 or batch.shape[0] < 2:
+    if batch.shape[0] < 2:
         raise ShapeError(f"ptr must have shape (B + 1,) for at least one graph, got {tuple(batch.shape)}.")
     if batch.device != x.device:
         raise DeviceError(f"x is on {x.device} and ptr on {batch.device}: move one with .to(device).")

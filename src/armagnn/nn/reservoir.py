@@ -16,9 +16,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
+from armagnn import checks
 from armagnn.errors import ParameterError, ShapeError, UnknownNameError
 from armagnn.nn import activations
-from armagnn.nn.checks import check_kind, check_size
+from armagnn.nn.checks import check_kind
 from armagnn.nn.contraction import check_nonexpansive, check_operator
 from armagnn.nn.pool import AvgPool, SumPool
 from armagnn.operators import GraphOperator
@@ -165,8 +166,8 @@ class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _check(self) -> None:
         """Raise unless every parameter lies in its range."""
-        check_size("units", self.units)
-        check_size("num_stacks", self.num_stacks)
+        checks.integer("units", self.units, 1)
+        checks.integer("num_stacks", self.num_stacks, 1)
         FixedPoint(self.tol, self.max_iter, self.contraction)
         _check_range("spread", self.spread, 0.0, 2.0)
         _check_range("input_scale", self.input_scale, 0.0, np.inf)

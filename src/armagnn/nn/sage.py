@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch_geometric.nn as pyg
 from torch import Tensor
 
-from armagnn import kernels
+from armagnn import checks, kernels
 from armagnn.nn.conv import times
 from armagnn.nn.peer import Peer, transposed
 from armagnn.operators import GraphOperator
@@ -38,10 +39,11 @@ class SAGEConv(Peer):
         dropout: float = 0.0,
         bias: bool = True,
     ) -> None:
-        super().__init__(
-            lambda: _Max(in_channels, out_channels, aggr="max", bias=False),
-            in_channels, out_channels, act, dropout, bias,
-        )  # fmt: skip
+        def conv(fan_in: int, fan_out: int) -> Any:
+            with checks.room("weight", fan_in, fan_out):
+                return _Max(fan_in, fan_out, aggr="max", bias=False)
+
+        super().__init__(conv, in_channels, out_channels, act, dropout, bias)
 
 
 class _Max(pyg.SAGEConv):

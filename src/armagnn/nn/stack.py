@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, nn
 
-from armagnn.nn.checks import check_size
+from armagnn import checks
 from armagnn.nn.conv import Conv
 from armagnn.operators import CSR, GraphOperator
+
+DEEPEST: Final = 1000
+"""The most layers of a stack."""
 
 
 class Stack(nn.Module):
@@ -52,7 +55,7 @@ class Stack(nn.Module):
         **options: Any,
     ) -> None:
         super().__init__()
-        check_size("num_layers", num_layers)
+        num_layers = checks.integer("num_layers", num_layers, 1, DEEPEST)
         make: Callable[..., Conv] = layer
         inner = "relu" if act is None else act
         self.in_channels, self.out_channels, self.kind = in_channels, out_channels, layer.kind

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from armagnn import checks
 from armagnn.data import Fold, GraphsDataset, NodeFeatures, Scaler, node_features, nodes_of
 from armagnn.errors import ParameterError
 from armagnn.nn import ARMAConv, CayleyConv, activations, make_conv
-from armagnn.nn.checks import check_probability, check_size
 from armagnn.nn.drop import drop
 from armagnn.nn.pool import AvgPool
 from armagnn.nn.stack import Stack
@@ -89,9 +89,9 @@ class GraphNet(nn.Module):
     ) -> None:
         super().__init__()
         for name, size in (("outputs", outputs), ("hidden", hidden), ("depth", depth), *(("head", n) for n in head)):
-            check_size(name, size)
+            checks.integer(name, size, 1)
         for name, rate in zip(GRAPH_RATES, (hidden_dropout, skip_dropout), strict=True):
-            check_probability(name, rate)
+            checks.probability(name, rate)
         options = ({"concat": True} if method == "gat" else {}) | dict(options or {})
         sizes = [in_channels, *[hidden] * depth]
         self.convs = nn.ModuleList(
@@ -189,7 +189,7 @@ class GraphTask:
         dtype: torch.dtype = torch.float32,
         padded: bool | None = None,
     ) -> None:
-        check_size("batch_size", batch_size)
+        checks.integer("batch_size", batch_size, 1)
         for name, ids in vars(fold).items():
             if not len(ids):
                 raise ParameterError(f"The {name} part of the fold has no graph.")

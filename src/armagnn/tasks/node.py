@@ -9,10 +9,10 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
+from armagnn import checks
 from armagnn.data import NodeDataset
 from armagnn.errors import ParameterError
 from armagnn.nn import ARMAConv, make_conv
-from armagnn.nn.checks import check_probability
 from armagnn.nn.drop import drop
 from armagnn.nn.stack import Stack
 from armagnn.operators import CSR, GraphOperator
@@ -91,7 +91,7 @@ class NodeNet(nn.Module):
         if hidden < 1:
             raise ParameterError(f"hidden is {hidden}; the network needs at least 1 hidden unit.")
         for name, rate in zip(RATES, (input_dropout, hidden_dropout, skip_dropout), strict=True):
-            check_probability(name, rate)
+            checks.probability(name, rate)
         own: dict[str, dict[str, Any]] = {"gat": {"concat": True}, "gin": {"hidden": hidden}}
         first = own.get(method, {}) | dict(options or {})
         second = first | ({"concat": False} if method == "gat" else {}) | dict(last or {})

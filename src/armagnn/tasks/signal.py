@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from armagnn import checks
 from armagnn.data.signals import SignalsDataset
 from armagnn.errors import ParameterError, ShapeError
 from armagnn.nn import ARMAConv, GraclusPool, activations, make_conv
-from armagnn.nn.checks import check_probability, check_size
 from armagnn.nn.drop import drop
 from armagnn.nn.linear import Linear
 from armagnn.nn.scaled import conv_of_scaled, scaling
@@ -118,11 +118,11 @@ class SignalNet(nn.Module):
     ) -> None:
         super().__init__()
         for name, size in (("num_classes", num_classes), ("num_nodes", num_nodes), *(("head", n) for n in head)):
-            check_size(name, size)
+            checks.integer(name, size, 1)
         if not widths or isinstance(strides, int) or len(widths) != len(strides):
             raise ParameterError(f"widths is {widths}, strides {strides}: each convolution has one of both.")
         for name, rate in zip(SIGNAL_RATES, (hidden_dropout, skip_dropout), strict=True):
-            check_probability(name, rate)
+            checks.probability(name, rate)
         _halvings(strides)
         sizes = [in_channels, *widths]
         self.convs = nn.ModuleList(make_conv(method, *pair, act=act, **dict(options or {})) for pair in pairwise(sizes))
@@ -272,7 +272,7 @@ class SignalTask:
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        check_size("batch_size", batch_size)
+        checks.integer("batch_size", batch_size, 1)
         if features not in FEATURES or (features == "table") != (net.convs[0].in_channels != 1):
             raise ParameterError(
                 f"features is {features!r}: it must be one of {', '.join(FEATURES)}, and 'table' if and only if the "

@@ -1,0 +1,166 @@
+"""Odd sizes, options and features: every layer answers with one typed error, and none ends the process."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from armagnn import GraphOperator
+from armagnn.errors import ArmagnnError, DTypeError, ParameterError
+from armagnn.nn import ARMAConv, AvgPool, CayleyConv, GraclusPool, NonExpansive, SumPool, make_conv
+from armagnn.nn.make import FILTERS, STACKED
+
+LAYERS = [*FILTERS, *STACKED]
+INDEX = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+
+ODD: list[Any] = [
+    None, "3", True, 2.5, math.nan, math.inf, -1, 0, 10**12, 10**400, [3], np.array([3, 4]), np.ones((0, 3)),
+    np.ones(2), np.array([(1, 2.0)], dtype="i4,f8"), torch.tensor([3, 4]), torch.ones(0, 3), torch.ones(2).to_sparse(),
+    torch.ones((), device="meta"), torch.nn.UninitializedParameter(), object(), int, np.ma.masked_array([3, 4]),
+]  # fmt: skip
+SIZES = {
+    "arma": ("num_stacks", "num_layers"),
+    "chebyshev": ("order",),
+    "cayley": ("order", "jacobi"),
+    "gat": ("heads", "num_layers"),
+    "gin": ("hidden", "num_layers"),
+    "gcn": ("num_layers",),
+}
+FLAGS = {"arma": ("bias", "shared_weights", "cached"), "cayley": ("bias", "train_zoom"), "gat": ("bias", "concat")}
+REALS = {"arma": ("dropout",), "chebyshev": ("dropout", "lambda_max"), "cayley": ("zoom",), "gcn": ("dropout", "gamma")}
+
+
+def refused(call: Callable[[], object], *names: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        call()
+    message = str(caught.value)
+    assert any(name in message for name in names), message
+    assert len(message) < 400
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_sizes(layer: str) -> None:
+    for name in ("in_channels", "out_channels", *SIZES.get(layer, ())):
+        for value in ODD:
+            lazy = layer == "arma" and name == "in_channels"
+            if (name == "hidden" and value is None) or (lazy and isinstance(value, int) and value == -1):
+                continue
+            sizes: dict[str, Any] = {"in_channels": 3, "out_channels": 4} | {name: value}
+            refused(lambda sizes=sizes: make_conv(layer, **sizes), name)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_flags_and_reals(layer: str) -> None:
+    for name in FLAGS.get(layer, ("bias",)):
+        for value in ODD:
+            if value is not True:
+                refused(lambda name=name, value=value: make_conv(layer, 3, 4, **{name: value}), name)  # type: ignore[misc]
+    for name in REALS.get(layer, ("dropout",)):
+        for value in ODD:
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(min(value, 1e308)):
+                refused(lambda name=name, value=value: make_conv(layer, 3, 4, **{name: value}), name)  # type: ignore[misc]
+
+
+def test_numbers_of_numpy_and_torch_are_numbers() -> None:
+    conv: Any = make_conv("arma", np.int64(3), torch.tensor(4), num_stacks=np.uint8(2), dropout=np.float32(0.5))
+    assert repr(conv) == "ARMAConv(3, 4, num_stacks=2, num_layers=1, dropout=0.5)"
+    assert [type(size) for size in (conv.in_channels, conv.out_channels, conv.num_stacks)] == [int] * 3
+    assert make_conv("chebyshev", 3, 4, lambda_max=np.float64(1.5)).lambda_max == 1.5
+    assert make_conv("arma", 3, 4, bias=np.False_).bias is None
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_absurd_sizes_allocate_nothing(layer: str) -> None:
+    big = 2**31 - 1
+    for sizes in ((big, big), (big, 3), (3, big)):  # a bias of 2^31 numbers would be 8 GiB
+        if max(sizes) * min(sizes) > 2**31:
+            refused(lambda sizes=sizes: make_conv(layer, *sizes), "choose smaller sizes")  # type: ignore[misc]
+    more = {"arma": "num_stacks", "chebyshev": "order", "gat": "heads", "gin": "hidden"}.get(layer)
+    if more:
+        refused(lambda: make_conv(layer, 3, 4, **{more: big}), "choose smaller sizes")
+    for layer in STACKED:
+        refused(lambda layer=layer: make_conv(layer, 3, 4, num_layers=10**6), "num_layers")  # type: ignore[misc]
+
+
+def test_more_of_arma_and_cayley() -> None:
+    lazy = ARMAConv(-1, 2**15, 2**15)
+    refused(lambda: lazy(torch.ones(3, 5), INDEX), "choose smaller sizes")
+    refused(lambda: ARMAConv(3, 2**15, 2, 10**6, shared_weights=False), "choose smaller sizes")
+    refused(lambda: CayleyConv(3, 4, order=51), "order")
+    refused(lambda: CayleyConv(3, 4, order=2, jacobi=10**6), "degree")
+    conv = CayleyConv(3, 4)
+    for op in (None, 3, torch.ones(3, 3), INDEX):
+        with pytest.raises(DTypeError, match="op must be a GraphOperator"):
+            conv.spectral_degree(op)  # type: ignore[arg-type]
+    with pytest.raises(DTypeError, match="x must be a dense"):
+        NonExpansive(torch.tanh)(np.ones(3))  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------------------------------- features
+
+
+def odd_features() -> dict[str, Any]:
+    rows = [torch.ones(3, 3), torch.ones(2, 3)]
+    mask = torch.ones(3, 3) > 0
+    return {
+        "none": None, "text": "x", "list": [[1.0] * 3] * 3, "array": np.ones((3, 3)), "date": np.zeros(3, "M8[s]"),
+        "meta": torch.ones(3, 3, device="meta"),
+        "half": torch.ones(3, 3).half(), "complex": torch.ones(3, 3) + 0j, "bool": mask, "int": mask.long(),
+        "lazy": torch.nn.UninitializedParameter(),
+        "nested": torch.nested.nested_tensor(rows),
+        "jagged": torch.nested.nested_tensor(rows, layout=torch.jagged),
+        "masked": torch.masked.masked_tensor(torch.ones(3, 3), mask),
+        "masked_coo": torch.masked.masked_tensor(torch.ones(3, 3).to_sparse(), mask.to_sparse()),
+        "quantised": torch.quantize_per_tensor(torch.ones(3, 3), 0.1, 0, torch.qint8),
+        "mkldnn": torch.ones(3, 3).to_mkldnn(),
+        "sparse_complex": (torch.ones(3, 3) + 0j).to_sparse_csr(),
+        "hybrid": torch.ones(3, 3, 1).to_sparse(2),
+        "scalar": torch.tensor(1.0), "vector": torch.ones(3), "narrow": torch.ones(3, 2), "short": torch.ones(2, 3),
+    }  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("layer", [*LAYERS, "stack", "lazy", "sequence"])
+def test_features(layer: str) -> None:
+    conv: Any = {"lazy": lambda: ARMAConv(-1, 4), "sequence": lambda: ARMAConv(3, 4, 1, 2)}.get(
+        layer, lambda: make_conv("gcn", 3, 4, num_layers=2) if layer == "stack" else make_conv(layer, 3, 4)
+    )()
+    op = conv.operator(INDEX, 3)
+    for name, x in odd_features().items():
+        if (layer, name) in (("lazy", "narrow"), ("mlp", "short")):
+            continue
+        if isinstance(x, list) and isinstance(conv, ARMAConv):  # a sequence
+            continue
+        with pytest.raises(ArmagnnError, match=r"\bx\b|sparse|matrix") as caught:
+            conv([torch.ones(3, 3), x] if layer == "sequence" else x, op)
+        assert len(str(caught.value)) < 400, name
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("pool", [SumPool(), AvgPool(), AvgPool(slots=3), GraclusPool(3)])
+def test_pools(pool: Any) -> None:
+    second = torch.ones(3, dtype=torch.bool) if isinstance(pool, GraclusPool) else torch.tensor([0, 3])
+    assert pool(torch.ones(3, 2), second).shape == (1, 2)
+    for name, odd in odd_features().items():
+        if not (isinstance(odd, Tensor) and odd.layout is torch.strided and name in ("narrow", "short")):
+            with pytest.raises(ArmagnnError, match=r"\bx\b"):
+                pool(odd, second)
+        if name != "none" or not isinstance(pool, GraclusPool):
+            with pytest.raises(ArmagnnError, match=r"\bptr\b|\bbatch\b|\breal\b"):
+                pool(torch.ones(3, 2), odd)
+    for value in ODD:
+        if value is not None:
+            refused(lambda value=value: AvgPool(value), "slots")  # type: ignore[misc]
+        refused(lambda value=value: GraclusPool(value), "stride")  # type: ignore[misc]
+        refused(lambda value=value: GraclusPool(2, value), "way to pool")  # type: ignore[misc]
+
+
+def test_an_operator_of_another_layer_stays_what_it_is() -> None:
+    op = GraphOperator.from_edge_index(INDEX, 3)
+    assert ARMAConv(3, 4)(torch.ones(3, 3), op).shape == (3, 4)

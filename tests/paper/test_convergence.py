@@ -99,7 +99,7 @@ def test_bad_input(tmp_path: Path) -> None:
     write_sealed(other, b"a,b\n1,2\n")
     with pytest.raises(DataError, match="another table"):
         list(convergence.run(other))
-    with pytest.raises(ParameterError, match="cases"):
+    with pytest.raises(ParameterError, match="Unknown case"):
         convergence_cost.options("T=3")
 
 

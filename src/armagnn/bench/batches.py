@@ -19,7 +19,7 @@ from torch_geometric.nn import global_mean_pool
 
 from armagnn import GraphOperator
 from armagnn.bench.report import Row
-from armagnn.bench.timing import medians
+from armagnn.bench.timing import check_sizes, medians
 from armagnn.nn import ARMAConv
 from armagnn.nn.pool import AvgPool
 from armagnn.operators.batches import GraphBatches, batches_of
@@ -84,6 +84,7 @@ def compare_batches(graphs: int = 20_000, size: int = 64, rounds: int = 3) -> It
 
     The third row is an epoch of QM9 at that pace, in seconds.
     """
+    check_sizes(graphs=graphs, size=size, rounds=rounds)
     edge_index, ptr = molecules(graphs)
     x = torch.randn(int(ptr[-1]), FEATURES, generator=torch.Generator().manual_seed(1))
     y = torch.randn(graphs, generator=torch.Generator().manual_seed(2))

@@ -15,6 +15,7 @@ from torch_geometric.nn import global_mean_pool
 
 from armagnn.bench.batches import EPOCH, FEATURES, Network, as_data, learn, molecules
 from armagnn.bench.report import Row
+from armagnn.bench.timing import check_sizes
 from armagnn.data import Fold, GraphsDataset, node_features
 from armagnn.tasks import GraphNet, GraphTask
 from armagnn.training.setting import Setting
@@ -94,6 +95,7 @@ def pyg_step_seconds(dataset: GraphsDataset, fold: Fold, device: str, size: int 
 
 def compare_epochs(graphs: int = EPOCH, device: str = "cuda", pyg: bool = True, size: int = 64) -> Iterator[Row]:
     """Measure an epoch over `graphs` molecules; PyG's is a few hundred steps of it, scaled to all."""
+    check_sizes(graphs=graphs, size=size)
     dataset, fold = random_molecules(graphs)
     ours = epoch_seconds(trial_of(dataset, fold, device, size))
     theirs = math.ceil(graphs / size) * pyg_step_seconds(dataset, fold, device, size) if pyg else math.nan

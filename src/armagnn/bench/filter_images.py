@@ -9,6 +9,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from armagnn.checks import integer
+from armagnn.errors import ParameterError, shown
 from armagnn.filters import SpectralFilter
 from armagnn.operators import GraphOperator
 
@@ -49,6 +51,7 @@ def pixel_grid(side: int) -> Tensor:
         >>> pixel_grid(2).shape
         torch.Size([2, 8])
     """
+    integer("side", side, 1, 2**14)
     number = torch.arange(side * side).view(side, side)
     pairs = [
         torch.stack([one.flatten(), other.flatten()])
@@ -63,6 +66,7 @@ def photographs(side: int = SIDE) -> Tensor:
 
     Every 4 by 4 pixels become one, and the colours their mean, which leaves 106 by 160 pixels of each.
     """
+    integer("side", side, 1, 106)
     from sklearn.datasets import load_sample_images
 
     pieces = []
@@ -78,6 +82,11 @@ def photographs(side: int = SIDE) -> Tensor:
 def filter_data(side: int = SIDE, counts: Mapping[str, int] = COUNTS) -> FilterData:
     """Cut the photographs into the splits, and filter them exactly (Eq. 1)."""
     images, edges = photographs(side), pixel_grid(side)
+    if not isinstance(counts, Mapping) or "train" not in counts:
+        raise ParameterError(f"counts must have the number of images of each split, got {shown(counts)}.")
+
+    for split, count in counts.items():
+        integer(f"counts[{split!r}]", count, 1, len(images))
     # neighbouring pieces of a photograph go to different splits; the order is one for all times
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
     op = GraphOperator.from_edge_index(edges, side * side, dtype=torch.float64)

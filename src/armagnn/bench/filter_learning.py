@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import Parameter
 
 from armagnn.bench.filter_images import RESPONSES, FilterData
-from armagnn.errors import UnknownNameError
+from armagnn.checks import choice, integer
 from armagnn.nn import make_conv
 from armagnn.nn.conv import Conv, propagate, times
 from armagnn.operators import CSR, GraphOperator
@@ -98,8 +98,8 @@ def widest(method: str, budget: int = BUDGET) -> int:
         >>> widest("gcn"), FilterNet("gcn", widest("gcn")).size
         (7, 414)
     """
-    if method not in OPTIONS:
-        raise UnknownNameError("method", method, OPTIONS)
+    choice("method", method, OPTIONS)
+    integer("budget", budget, FilterNet(method, 1).size, 2**20)
     hidden = 1
     while FilterNet(method, hidden + 1).size <= budget:
         hidden += 1
@@ -164,6 +164,8 @@ def learn(
     method: str, data: FilterData, *, seeds: int = SEEDS, epochs: int = EPOCHS, budget: int = BUDGET
 ) -> list[Result]:
     """Choose the learning rate of a method for every filter, then train it with every seed; all filters at once."""
+    integer("seeds", seeds, 1, 10_000)
+    integer("epochs", epochs, 1)
     hidden = widest(method, budget)
     choices = [
         Setting(TUNING_SEED, lr, 0.0, (), target)

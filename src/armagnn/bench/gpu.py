@@ -15,6 +15,8 @@ from armagnn.bench.epochs import compare_epochs
 from armagnn.bench.problems import cora_case
 from armagnn.bench.report import Row
 from armagnn.bench.signals import compare_training
+from armagnn.bench.timing import check_sizes
+from armagnn.errors import DeviceError
 from armagnn.nn import ARMAConv
 from armagnn.training.capture import capture
 
@@ -109,6 +111,9 @@ def compare_gpu(pyg: bool = True, runs: int = 100) -> Iterator[Row]:
 
     Then an epoch of QM9 and a training on MNIST. TF32 stays off.
     """
+    check_sizes(runs=runs)
+    if not torch.cuda.is_available():
+        raise DeviceError("torch sees no GPU here. Use: armagnn bench cpu")
     bandwidth = copy_bandwidth()
     yield Row("copy bandwidth (TB/s)", "TB/s", bandwidth / 1e12, bandwidth / 1e12, 1.0)
     for make in (uniform, rmat):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from armagnn.bench import memory
 from armagnn.bench.problems import Case, cora_case, large_case
 from armagnn.bench.report import Row
-from armagnn.bench.timing import medians
+from armagnn.bench.timing import check_sizes, medians
 
 
 def _versus_pyg(work: str, case: Case, inference: bool, required: float, rounds: int, ours: str = "ours") -> Row:
@@ -18,6 +18,7 @@ def _versus_pyg(work: str, case: Case, inference: bool, required: float, rounds:
 
 def compare_layers(rounds: int = 5) -> Iterator[Row]:
     """Measure one row after the other: training step, inference and memory of the layer beside PyG's ``ARMAConv``."""
+    check_sizes(rounds=rounds)
     cora, large = cora_case(), large_case()
     size = "20,000 nodes, 560,000 nonzeros, 50 -> 64, K=3, T=2"
     yield _versus_pyg("Cora, sparse features, 1433 -> 16, K=2, T=1, training step", cora, False, 8.0, rounds)

@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from armagnn.checks import choice
+
 STATUS = Path("/proc/self/status")
 
 
 def peak_of_training_step(which: str) -> float:
     """Return the peak resident memory that a training step adds, in MiB; not a number where the system hides it."""
+    choice("layer", which, ("ours", "pyg", "edges"))
     if not STATUS.exists():
         return float("nan")
     command = [sys.executable, "-c", "import sys; from armagnn.bench.memory import main; main(sys.argv[1])", which]

@@ -12,14 +12,18 @@ from torch import Tensor, nn
 from armagnn import GraphOperator
 from armagnn.bench.problems import random_graph
 from armagnn.bench.report import Row
-from armagnn.bench.timing import medians
-from armagnn.nn.gat import GATConv
+from armagnn.bench.timing import check_sizes, medians
+from armagnn.errors import ParameterError
+from armagnn.nn.gat import HEADS, GATConv
 from armagnn.nn.gin import GINConv
 from armagnn.nn.sage import SAGEConv
 
 
 def compare_peers(rounds: int = 3, nodes: int = 20_000, nonzeros: int = 560_000, width: int = 64) -> Iterator[Row]:
     """Measure a training step of each layer beside PyG's, with a gradient of the input as in a second layer."""
+    check_sizes(rounds=rounds, nodes=nodes, nonzeros=nonzeros, width=width)
+    if width % HEADS:
+        raise ParameterError(f"width is {width}; GAT needs a multiple of {HEADS}, the number of its heads.")
     op = GraphOperator.from_edge_index(random_graph(nodes, nonzeros), nodes, kind="adjacency")
     edges = torch.stack([op.col.long(), op._rows()])
     x = torch.randn(nodes, width, generator=torch.Generator().manual_seed(1)).requires_grad_()

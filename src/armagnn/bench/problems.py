@@ -11,13 +11,16 @@ from torch import Tensor
 from torch_geometric.nn import ARMAConv as PyGConv
 
 from armagnn import CSR, GraphOperator
+from armagnn.bench.timing import check_sizes
+from armagnn.checks import choice, integer
 from armagnn.data import load
 from armagnn.nn import ARMAConv
 
 
 def random_graph(nodes: int, nonzeros: int, seed: int = 0) -> Tensor:
     """Return the edges of an undirected random graph, both directions, shape (2, nonzeros)."""
-    generator = torch.Generator().manual_seed(seed)
+    check_sizes(nodes=nodes, nonzeros=nonzeros)
+    generator = torch.Generator().manual_seed(integer("seed", seed, 0))
     half = torch.randint(0, nodes, (2, nonzeros // 2), generator=generator)
     return torch.cat([half, half.flip(0)], dim=1)
 
@@ -54,6 +57,7 @@ class Case:
         return step
 
     def _run(self, which: str) -> Callable[[], Tensor]:
+        choice("layer", which, ("ours", "pyg", "edges"))
         if which == "pyg":
             return lambda: self.pyg(self.dense_x, self.edge_index)
         if which == "edges":

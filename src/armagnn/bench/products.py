@@ -11,11 +11,17 @@ from torch import Tensor
 from armagnn import GraphOperator
 from armagnn.bench.problems import random_graph
 from armagnn.bench.report import Row
-from armagnn.bench.timing import medians
+from armagnn.bench.timing import check_sizes, medians
+from armagnn.errors import ParameterError, shown
 
 
 def compare_products(widths: tuple[int, ...] = (16, 50, 64, 192), rounds: int = 5) -> Iterator[Row]:
     """Measure ``op @ x`` against torch's own products on 20,000 nodes and 560,000 nonzeros."""
+    check_sizes(rounds=rounds)
+    if not isinstance(widths, tuple | list):
+        raise ParameterError(f"widths must be a tuple of numbers of features, got {shown(widths)}.")
+    for width in widths:
+        check_sizes(width=width)
     nodes = 20_000
     op = GraphOperator.from_edge_index(random_graph(nodes, 560_000), nodes)
     with warnings.catch_warnings():

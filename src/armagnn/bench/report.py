@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from rich.table import Table
 
+from armagnn.training.atomic import check_writable, write_atomic
+
 
 @dataclass(frozen=True)
 class Row:
@@ -86,13 +88,14 @@ def table(rows: Sequence[Row], peer: str = "PyG") -> Table:
 
 def write(path: Path, rows: Sequence[Row], command: str) -> None:
     """Write rows and machine as JSON."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = Path(path)
+    check_writable(path)
     content = {
         "command": command,
         "machine": machine(),
         "rows": [{**{k: _rounded(v) for k, v in asdict(row).items()}, "met": row.met} for row in rows],
     }
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    write_atomic(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def _rounded(value: object) -> object:

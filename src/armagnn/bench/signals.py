@@ -14,9 +14,11 @@ from torch.nn import functional as F
 
 from armagnn.bench.epochs import epoch_seconds, wait
 from armagnn.bench.report import Row
-from armagnn.bench.timing import medians
+from armagnn.bench.timing import check_sizes, medians
+from armagnn.checks import integer
 from armagnn.data.mnist import grid_graph
 from armagnn.data.signals import SignalsDataset
+from armagnn.errors import ParameterError, shown
 from armagnn.operators import CSR, coarsen
 from armagnn.tasks.signal import Levels, SignalNet, SignalTask, pooled_nodes
 from armagnn.training.setting import Setting
@@ -33,6 +35,8 @@ EPOCHS: Final = 20
 
 def mnist_net(stacks: int = 5, steps: int = 10) -> SignalNet:
     """Return GNN(32)-P(4)-GNN(64)-P(4)-FC(512)-FC(10) with ARMA layers, with the paper's K and T for MNIST."""
+    integer("stacks", stacks, 1, 1000)
+    integer("steps", steps, 1, 1000)
     places = pooled_nodes(grid_graph(SIDE), SIDE * SIDE, STRIDES)
     options = {"num_stacks": stacks, "num_layers": steps}
     return SignalNet("arma", 10, places, widths=(32, 64), strides=STRIDES, head=(512,), options=options)
@@ -94,6 +98,7 @@ def training_step(net: nn.Module, levels: Levels, x: Tensor, y: Tensor) -> Calla
 
 def compare_signals(rounds: int = 1, batch: int = 32, **sizes: Any) -> Iterator[Row]:
     """Measure one training step of the ARMA network for MNIST, ours and PyG's."""
+    check_sizes(rounds=rounds, batch=batch)
     net = mnist_net(**sizes)
     levels = net.levels(grid_graph(SIDE), SIDE * SIDE)
     x = torch.rand(batch, SIDE * SIDE, 1, generator=torch.Generator().manual_seed(0))
@@ -111,6 +116,9 @@ def random_images(split: tuple[int, int, int] = SPLIT) -> SignalsDataset:
         >>> random_images((6, 2, 2)).num_signals
         10
     """
+    if not isinstance(split, tuple | list) or len(split) != 3:
+        raise ParameterError(f"split must be the sizes of training, validation and test, got {shown(split)}.")
+    check_sizes(**dict(zip(("training", "validation", "test"), split, strict=True)))
     generator = torch.Generator().manual_seed(0)
     x = torch.randint(0, 256, (sum(split), SIDE * SIDE), generator=generator, dtype=torch.uint8)
     parts = torch.split(torch.arange(sum(split)), list(split))
@@ -121,6 +129,7 @@ def compare_training(
     device: str = "cuda", pyg: bool = True, split: tuple[int, int, int] = SPLIT, batch: int = 32, **sizes: Any
 ) -> Iterator[Row]:
     """Measure a whole training on MNIST by some of its epochs, validation and all; PyG's by some of its steps."""
+    check_sizes(batch=batch)
     dataset, epochs = random_images(split), 5
     task = SignalTask(dataset, mnist_net(**sizes), batch_size=batch, device=device)
     trials = Trials(

@@ -5,9 +5,24 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any, Final
+
+from armagnn.checks import integer
+
+MOST_ROUNDS: Final = 10_000
+"""Of a comparison; more would take days."""
+
+MOST_SIZE: Final = 2**28
+"""Of a graph, a batch, a training."""
 
 BURST = 0.2
 """Seconds that a burst lasts at least, if a run is short."""
+
+
+def check_sizes(**sizes: Any) -> None:
+    """Refuse what is no number of rounds, nodes, epochs, ...: before minutes of work, and by name."""
+    for name, size in sizes.items():
+        integer(name, size, 1, MOST_ROUNDS if name in ("rounds", "runs") else MOST_SIZE)
 
 
 def medians(functions: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
@@ -21,6 +36,7 @@ def medians(functions: dict[str, Callable[[], object]], rounds: int) -> dict[str
         >>> sorted(medians({"one": lambda: None, "two": lambda: None}, rounds=1))
         ['one', 'two']
     """
+    check_sizes(rounds=rounds)
     times: dict[str, list[float]] = {name: [] for name in functions}
     runs = {name: _runs(function) for name, function in functions.items()}
     for _ in range(rounds):

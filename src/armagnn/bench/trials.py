@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from armagnn.bench.report import Row
+from armagnn.bench.timing import check_sizes
 from armagnn.data import NodeDataset, load
 from armagnn.paper.node_classification import paper_config
 from armagnn.tasks import NodeTask
@@ -33,6 +34,7 @@ def seconds(dataset: NodeDataset, seeds: Sequence[int], epochs: int) -> float:
 
 def compare_trials(rounds: int = 3, count: int = 10, epochs: int = 100) -> Iterator[Row]:
     """Measure both ways in turns, after a short training of each."""
+    check_sizes(rounds=rounds, count=count, epochs=epochs)
     dataset, seeds = load("cora"), range(count)
     for warmup in ([0], seeds):
         seconds(dataset, warmup, 5)

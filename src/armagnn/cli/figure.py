@@ -11,7 +11,6 @@ from rich.console import Console
 
 from armagnn.cli.consoles import notes_console, output_console, whole_table
 from armagnn.data import load
-from armagnn.errors import GraphError
 from armagnn.paper import claims as paper_claims
 from armagnn.paper import learned as what_was_learned
 from armagnn.paper import responses, responses_trained
@@ -67,8 +66,7 @@ def response(
     check_format(out)
     check_writable(out)
     data = load(dataset)
-    if data.num_graphs > 1:
-        raise GraphError(f"{dataset} has {data.num_graphs} graphs; the figure needs a dataset of one, as cora is.")
+    responses.check_single(data)
     console = output_console()
     _save(responses.draw_figure2(responses.figure2(data)), out, console)
     _save(responses.draw_design(), _beside(out, "design"), console)

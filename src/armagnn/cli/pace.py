@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from armagnn.checks import choice
 from armagnn.cli.consoles import notes_console, output_console
-from armagnn.errors import ArmagnnError, UnknownNameError
+from armagnn.errors import ArmagnnError
 from armagnn.paper import pace as room
 from armagnn.paper.plan import known_times
 from armagnn.paper.restore import CONFIGS
@@ -25,9 +26,8 @@ def pace(
 
     Cells that have trials on such a device in the exported tables need none; neither do those without settings.
     """
-    for name in table or CONFIGS:
-        if name not in CONFIGS:
-            raise UnknownNameError("table", name, CONFIGS)
+    for name in table or ():
+        choice("table", name, CONFIGS)
     for name in table or CONFIGS:
         known = known_times(name, out.parent, ()).spent
         configs = []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from armagnn.errors import UnknownNameError
+from armagnn.checks import choice
 from armagnn.paper import claims_depth, claims_robustness, claims_stacks, claims_transfer
 from armagnn.paper.claims_rows import Job, Row, collect, mean_and_deviation
 
@@ -57,9 +57,7 @@ def claim(name: str) -> Claim:
         >>> claim("depth").question
         'Can GCS layers be stacked without over-smoothing?'
     """
-    if name not in CLAIMS:
-        raise UnknownNameError("claim", name, CLAIMS)
-    return CLAIMS[name]
+    return CLAIMS[choice("claim", name, CLAIMS)]
 
 
 def table(rows: Sequence[Row], most: int = 8) -> tuple[list[str], list[list[str]]]:

@@ -11,6 +11,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from armagnn.checks import integer
 from armagnn.errors import DataError
 from armagnn.paper.sealed import read_table, write_sealed
 
@@ -59,6 +60,7 @@ class Job:
 
 def measure(jobs: Sequence[Job], path: Path, runs: int) -> Iterator[tuple[Job, list[Row]]]:
     """Do the jobs that the file at `path` does not hold yet, and keep each in it as soon as it is done."""
+    integer("runs", runs, 1, 100_000)
     for job in jobs:
         rows = read_rows(path) if path.exists() else []
         if job.done(rows, runs):

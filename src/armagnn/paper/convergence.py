@@ -19,8 +19,8 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
+from armagnn.checks import choice, integer
 from armagnn.data import load
-from armagnn.errors import UnknownNameError
 from armagnn.nn import ARMAConv
 from armagnn.nn.drop import drop
 from armagnn.operators import CSR, GraphOperator
@@ -92,8 +92,7 @@ def chain(hops: int, counts: tuple[int, int, int] = (4, 4, 12)) -> Problem:
 
 def check_name(name: str) -> None:
     """Refuse a dataset that is not compared."""
-    if name not in DATASETS:
-        raise UnknownNameError("dataset", name, DATASETS)
+    choice("dataset", name, DATASETS)
 
 
 def problem(name: str) -> Problem:
@@ -107,6 +106,7 @@ def problem(name: str) -> Problem:
 
 def methods(name: str) -> dict[tuple[str, str], dict[str, Any]]:
     """What is compared on a dataset: (method, protocol), and the arguments of `ARMAConv`."""
+    check_name(name)
     bounds = (0.9, 0.99, 0.999) if name.startswith("chain-") else (0.9,)
     fixed = {("arma", f"T={steps}"): {"num_layers": steps} for steps in (10, 100)}
     convergent = {
@@ -195,7 +195,8 @@ def plain_steps(net: Net, task: Problem) -> list[int]:
 
 def run(path: Path, datasets: Iterable[str] = DATASETS, seeds: int = 10) -> Iterator[str]:
     """Train what is missing from a table, and add it row by row; yield a line for every training."""
-    datasets = list(datasets)
+    datasets = [datasets] if isinstance(datasets, str) else list(datasets)
+    integer("seeds", seeds, 1, 100_000)
     for name in datasets:
         check_name(name)
     rows = read_table(path, COLUMNS) if path.exists() else []

@@ -20,8 +20,8 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from armagnn.checks import choice, integer
 from armagnn.data import load
-from armagnn.errors import ParameterError
 from armagnn.nn import ARMAConv
 from armagnn.operators import GraphOperator
 from armagnn.solvers import FixedPoint
@@ -44,10 +44,8 @@ def options(case: str) -> dict[str, Any]:
         >>> options("c=0.9,unrolled")["fixed_point"].backward
         'unrolled'
     """
-    kind, _, number = case.partition("=")
+    kind, _, number = choice("case", case, CASES).partition("=")
     number, _, way = number.partition(",")
-    if case not in CASES:
-        raise ParameterError(f"{case!r} is none of the cases {', '.join(CASES)}.")
     if kind == "T":
         return {"num_layers": int(number)}
     fixed_point = FixedPoint(1e-4, 5000, float(number))
@@ -58,6 +56,7 @@ def options(case: str) -> dict[str, Any]:
 
 def measure(case: str, runs: int = 5) -> tuple[float, float, float]:
     """Return the mean steps of a stack, the median milliseconds and the peak MiB of a training step."""
+    integer("runs", runs, 1, 100_000)
     torch.manual_seed(0)
     torch.set_num_threads(1)
     op = load("cora").operator()

@@ -15,9 +15,10 @@ from typing import Final
 
 import numpy as np
 
+from armagnn.checks import integer
 from armagnn.paper.choices import FIRST_SEED, choose, log_uniform, trials_csv
 from armagnn.paper.graph_tables import CLASSIFICATION_TABLE, REGRESSION_TABLE, GraphConfig, graph_config
-from armagnn.paper.jobs import CellTrial, content_of
+from armagnn.paper.jobs import MOST_RUNS, CellTrial, content_of
 from armagnn.paper.published_graphs import CLASSIFICATION, REGRESSION
 from armagnn.training.record import Record
 
@@ -66,6 +67,7 @@ def graph_space(dataset: str, method: str, count: int) -> list[GraphConfig]:
         >>> [config.edges for config in graph_space("qm9/mu", "arma", 3)]
         ['plain', 'plain', 'bond orders']
     """
+    integer("count", count, 1, MOST_RUNS)
     base = replace(graph_config(dataset, method), protocol="tuned")
     if dataset in REGRESSION:
         return _of_molecules(replace(base, epochs=LONG), count)
@@ -110,6 +112,8 @@ def search_trials(dataset: str, method: str, count: int, seeds: int, folds: int)
         >>> len(search_trials("mutag", "gcn", 12, 3, 10)), len(search_trials("qm9/mu", "gcn", 12, 1, 1))
         (360, 10)
     """
+    integer("seeds", seeds, 1, MOST_RUNS)
+    integer("folds", folds, 1, 10)
     configs = list(dict.fromkeys(graph_space(dataset, method, count)))
     configs = [replace(config, epochs=SHORT.get(config.data_name, config.epochs)) for config in configs]
     return [

@@ -27,11 +27,12 @@ from typing import Any, Final
 
 import torch
 
+from armagnn.checks import choice, integer
 from armagnn.data.catalogue import load_signals
 from armagnn.data.signals import SignalsDataset
-from armagnn.errors import ParameterError, UnknownNameError
+from armagnn.errors import ParameterError
 from armagnn.paper.choices import chosen_config
-from armagnn.paper.jobs import CellTrial, content_of
+from armagnn.paper.jobs import MOST_RUNS, CellTrial, content_of
 from armagnn.paper.published_signals import SIGNAL_HYPERPARAMETERS, SIGNAL_METHODS, SIGNAL_SETS
 from armagnn.tasks.node import conv_options
 from armagnn.tasks.signal import SignalNet, SignalTask, pooled_nodes
@@ -227,7 +228,7 @@ def signal_config(dataset: str, method: str, protocol: str = "paper", chosen: Pa
 def signal_trials(dataset: str, method: str, protocol: str, runs: int, chosen: Path | None = None) -> list[CellTrial]:
     """All trials of a cell; run n has seed n."""
     config = signal_config(dataset, method, protocol, chosen)
-    return [CellTrial(config, run, run) for run in range(runs)]
+    return [CellTrial(config, run, run) for run in range(integer("runs", runs, 1, MOST_RUNS))]
 
 
 def is_current_signal(record: Record) -> bool:
@@ -242,13 +243,10 @@ def is_current_signal(record: Record) -> bool:
 
 def check_signal_cell(dataset: str, method: str) -> None:
     """Refuse a dataset or a method that the table does not have."""
-    if dataset not in SIGNAL_SETS:
-        raise UnknownNameError("dataset of Table 2", dataset, SIGNAL_SETS)
-    if method not in SIGNAL_METHODS:
-        raise UnknownNameError("method", method, SIGNAL_METHODS)
+    choice("dataset of Table 2", dataset, SIGNAL_SETS)
+    choice("method", method, SIGNAL_METHODS)
 
 
 def check_protocol(protocol: str) -> None:
     """Refuse a protocol that the table does not have."""
-    if protocol not in PROTOCOLS:
-        raise UnknownNameError("protocol", protocol, PROTOCOLS)
+    choice("protocol", protocol, PROTOCOLS)

@@ -21,10 +21,11 @@ from typing import Any, Final
 
 import torch
 
+from armagnn.checks import choice, integer
 from armagnn.data import Fold, GraphsDataset, NodeFeatures, folds, load_graphs, node_features, with_bond_orders
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.paper.choices import chosen_config
-from armagnn.paper.jobs import CellTrial, content_of
+from armagnn.paper.jobs import MOST_RUNS, CellTrial, content_of
 from armagnn.paper.published_graphs import (
     CLASSIFICATION,
     CLASSIFIERS,
@@ -175,11 +176,10 @@ def graph_config(
         9
     """
     check_graph_cell(dataset, method)
-    if protocol == "tuned":
+    integer("fold", fold, 0, 9)
+    if choice("protocol", protocol, PROTOCOLS) == "tuned":
         table = REGRESSION_TABLE if dataset in REGRESSION else CLASSIFICATION_TABLE
         return chosen_config(GraphConfig, table, dataset, method, fold, chosen)
-    if protocol != "paper":
-        raise UnknownNameError("protocol", protocol, PROTOCOLS)
     k, t = graph_order(dataset, method)
     skip = ORDERS[group(dataset)][0] if method == "arma" else 0.0
     if dataset in REGRESSION:
@@ -195,11 +195,9 @@ def graph_config(
 
 def check_graph_cell(dataset: str, method: str, datasets: Sequence[str] = CLASSIFICATION + REGRESSION) -> None:
     """Refuse a dataset or a method that the tables (or one of them, with these datasets) do not have."""
-    if dataset not in datasets:
-        raise UnknownNameError("dataset of this table", dataset, datasets)
+    choice("dataset of this table", dataset, datasets)
     methods = CLASSIFIERS if dataset in CLASSIFICATION else REGRESSORS
-    if method not in methods:
-        raise UnknownNameError("method", method, methods)
+    choice("method", method, methods)
 
 
 def graph_trials(dataset: str, method: str, protocol: str, runs: int, chosen: Path | None = None) -> list[CellTrial]:
@@ -211,6 +209,8 @@ def graph_trials(dataset: str, method: str, protocol: str, runs: int, chosen: Pa
         >>> len(graph_trials("mutag", "arma", "paper", 10)), len(graph_trials("qm9/mu", "arma", "paper", 3))
         (100, 3)
     """
+    check_graph_cell(dataset, method)
+    integer("runs", runs, 1, MOST_RUNS)
     if dataset in REGRESSION:
         places = [(run, run // SHARING % 10) for run in range(runs)]
     else:

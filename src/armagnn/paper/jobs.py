@@ -22,6 +22,9 @@ from armagnn.training.trials import Trials
 PER_CENT: Final = ("accuracy", "micro_f1")
 """Metrics that are shares, and told in per cent."""
 
+MOST_RUNS: Final = 100_000
+"""Trials of a cell, settings of a search, seeds: more are a slip."""
+
 
 class Config(Protocol):
     """All that determines a trial but its seed and its fold: a frozen dataclass of plain numbers and names."""

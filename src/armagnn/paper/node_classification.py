@@ -17,8 +17,9 @@ from typing import Any, Final
 
 import torch
 
+from armagnn.checks import choice
 from armagnn.data import NodeDataset, load
-from armagnn.errors import ParameterError, UnknownNameError
+from armagnn.errors import ParameterError
 from armagnn.paper.choices import chosen_config
 from armagnn.paper.jobs import content_of
 from armagnn.paper.published import DATASETS, HYPERPARAMETERS, METHODS
@@ -130,6 +131,7 @@ def tuned_config(dataset: str, method: str, chosen: Path | None = None) -> NodeC
 
 def wide_config(dataset: str, method: str) -> NodeConfig:
     """A wide network for PPI: 512 units, and nothing dropped or penalised."""
+    check_cell(dataset, method)
     if dataset != "ppi":
         raise ParameterError(f"The wide protocol is for ppi, not for {dataset}.")
     config = replace(paper_config(dataset, method), input_dropout=0.0, hidden_dropout=0.0, skip_dropout=0.0)
@@ -138,10 +140,8 @@ def wide_config(dataset: str, method: str) -> NodeConfig:
 
 def config_of(dataset: str, method: str, protocol: str, chosen: Path | None = None) -> NodeConfig:
     """The configuration of a cell of the table."""
-    if protocol == BEYOND:
+    if choice("protocol", protocol, (*PROTOCOLS, BEYOND)) == BEYOND:
         return wide_config(dataset, method)
-    if protocol not in PROTOCOLS:
-        raise UnknownNameError("protocol", protocol, (*PROTOCOLS, BEYOND))
     return paper_config(dataset, method) if protocol == "paper" else tuned_config(dataset, method, chosen)
 
 
@@ -157,7 +157,5 @@ def is_current(record: Record) -> bool:
 
 def check_cell(dataset: str, method: str) -> None:
     """Refuse a dataset or a method that the table does not have."""
-    if dataset not in DATASETS:
-        raise UnknownNameError("dataset of Table 1", dataset, DATASETS)
-    if method not in METHODS:
-        raise UnknownNameError("method", method, METHODS)
+    choice("dataset of Table 1", dataset, DATASETS)
+    choice("method", method, METHODS)

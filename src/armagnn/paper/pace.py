@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import torch
 
-from armagnn.errors import DataError, ParameterError, UnknownNameError
+from armagnn.checks import choice
+from armagnn.errors import DataError, ParameterError
 from armagnn.paper import graph_tables as graphs
 from armagnn.paper import node_classification as node
 from armagnn.paper.graph_signal import SIGNAL_TABLE, protocols_of
@@ -23,6 +24,7 @@ from armagnn.paper.sealed import read_table, write_sealed
 from armagnn.paper.summaries import PROCESSORS
 from armagnn.training.config import torch_device
 
+TABLES: Final = (node.TABLE, SIGNAL_TABLE, graphs.CLASSIFICATION_TABLE, graphs.REGRESSION_TABLE)
 PACE: Final = "pace.csv"
 MOST: Final = 10
 """Trainings of the batch that is measured, at most: their share is that of a larger one, or nearly."""
@@ -58,7 +60,7 @@ def cells(table: str) -> list[tuple[str, str, str]]:
         >>> cells("graph-signal")[0], len(cells("graph-regression"))
         (('mnist', 'arma', 'paper'), 10)
     """
-    if table == SIGNAL_TABLE:
+    if choice("table", table, TABLES) == SIGNAL_TABLE:
         return [(d, m, way) for d in SIGNAL_SETS for m in SIGNAL_METHODS for way in protocols_of(d, m)]
     of_graphs = graphs.PROTOCOLS
     names: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str]]] = {
@@ -66,8 +68,6 @@ def cells(table: str) -> list[tuple[str, str, str]]:
         graphs.CLASSIFICATION_TABLE: (CLASSIFICATION, CLASSIFIERS, of_graphs),
         graphs.REGRESSION_TABLE: (REGRESSION[:1], REGRESSORS, of_graphs),
     }
-    if table not in names:
-        raise UnknownNameError("table", table, (*names, SIGNAL_TABLE))
     return list(product(*names[table]))
 
 

@@ -23,8 +23,8 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from armagnn.checks import choice, integer
 from armagnn.data import Fold, Scaler, folds, load, load_graphs, node_features, nodes_of, own_split
-from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.nn.reservoir import ReservoirARMA, pool_states
 from armagnn.operators import CSR, GraphOperator
 from armagnn.paper.node_classification import config_of
@@ -87,7 +87,7 @@ class Row:
 
 def grid(dataset: str) -> list[Settings]:
     """Return what is tried, narrow reservoirs first; the ridge is tried beside it."""
-    nodes = dataset in NODES
+    nodes = choice("dataset", dataset, DATASETS) in NODES
     sizes = [(64, 8), (256, 8)] if nodes else [(16, 4), (64, 4)]
     contractions = (0.8, 0.9, 0.95, 0.98) if nodes else (0.8, 0.95) if dataset == "mutag" else (0.9, 0.97)
     scales = (0.03, 0.3) if nodes else (0.3, 1.0) if dataset == "mutag" else (0.3,)
@@ -139,14 +139,12 @@ class Problem:
 
 def problems(dataset: str) -> list[Problem]:
     """Return the problem of a dataset with its own split, or one for each fold."""
-    if dataset in NODES:
+    if choice("dataset", dataset, DATASETS) in NODES:
         data = load(dataset)
         assert isinstance(data.x, CSR)
         x = sp.csr_array((data.x.value.numpy(), data.x.col.numpy(), data.x.rowptr.numpy()), shape=data.x.shape)
         split = Fold(data.train_idx, data.val_idx, data.test_idx)
         return [Problem(x, data.operator(), data.y.numpy(), split)]
-    if dataset not in GRAPHS:
-        raise UnknownNameError("dataset", dataset, DATASETS)
     graphs = load_graphs(dataset)
     features, op = node_features(graphs), GraphOperator.from_edge_index(graphs.edge_index, graphs.num_nodes)
     found = []
@@ -193,8 +191,8 @@ def measure(dataset: str, runs: int = RUNS, settings: list[Settings] | None = No
         runs: how many, each with a seed of its own; in every fold, where there are folds.
         settings: what is tried, `grid` by default.
     """
-    if runs < 1:
-        raise ParameterError(f"runs is {runs}; it must be at least 1.")
+    choice("dataset", dataset, DATASETS)
+    integer("runs", runs, 1, 100_000)
     for number, problem in enumerate(problems(dataset)):
         chosen = choose(problem, settings or grid(dataset))
         for run in range(runs):

@@ -16,7 +16,9 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from armagnn.checks import integer, real
 from armagnn.data import NodeDataset
+from armagnn.errors import GraphError, ParameterError, shown
 from armagnn.filters import ARMAFilter, ChebyshevFilter
 from armagnn.nn import ARMAConv, GCNConv
 from armagnn.nn.stack import Stack
@@ -82,6 +84,16 @@ def words(dataset: NodeDataset) -> CSR | Tensor:
     return x.with_value(torch.ones_like(x.value)).to(torch.float64) if isinstance(x, CSR) else x.double()
 
 
+def check_single(dataset: NodeDataset) -> None:
+    """Refuse what is no dataset of one graph."""
+    if not isinstance(dataset, NodeDataset):
+        raise ParameterError(f"dataset must be a NodeDataset, got {shown(dataset)}. Read one with armagnn.data.load.")
+    if dataset.num_graphs > 1:
+        raise GraphError(
+            f"{dataset.name} has {dataset.num_graphs} graphs; the figure needs a dataset of one, as cora is."
+        )
+
+
 def gcs_stack(in_channels: int, a: float, b: float, steps: int) -> ARMAConv:
     """A GCS stack with one output, W = a, V = b 1 / F_in and X(0) = X V.
 
@@ -109,6 +121,9 @@ def gcn_stack(in_channels: int, layers: int, gamma: float = 0.0) -> Stack:
 
 def figure2(dataset: NodeDataset, steps: Sequence[int] = STEPS) -> Figure2:
     """Compute the numbers of Figure 2 on a dataset of one graph."""
+    check_single(dataset)
+    for t in steps:
+        integer("steps", t, 1, 10_000)
     x, op = words(dataset), dataset.operator(dtype=torch.float64)
     mu, U = spectrum(op)
     width = dataset.num_features
@@ -136,6 +151,10 @@ def gamma_sweep(dataset: NodeDataset, gammas: Sequence[float] = GAMMAS, layers: 
     With gamma > 0 the operator of a GCN has other eigenvectors than L (unless all degrees are equal), so it is no
     filter in the sense of Eq. 1, and single frequencies scatter; bands show what it does on the whole.
     """
+    check_single(dataset)
+    for gamma in gammas:
+        real("gamma", gamma, least=0.0)
+    integer("layers", layers, 1, 1000)
     x = words(dataset)
     mu, U = spectrum(dataset.operator(dtype=torch.float64))
     before = components(U, x)

@@ -17,10 +17,11 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from armagnn.checks import choice, integer
 from armagnn.data import NodeDataset
 from armagnn.nn import ARMAConv
 from armagnn.operators import CSR, GraphOperator
-from armagnn.paper.responses import words
+from armagnn.paper.responses import check_single, words
 from armagnn.spectral import band_response, components, empirical_response, spectrum
 from armagnn.spectral.plot import new_figure, plot_components, plot_response, scatter_response
 from armagnn.training.seeded import seeded
@@ -87,7 +88,7 @@ def train_filter(
         steps: of Adam.
     """
     mu, U = spectrum(op)
-    target = TARGETS[name](mu)
+    target = TARGETS[choice("target", name, TARGETS)](mu)
     with seeded(seed):
         conv = ARMAConv(1, WIDTH, num_stacks=STACKS, num_layers=STEPS, act="leaky_relu")
     before = components(U, seen)
@@ -128,6 +129,8 @@ def train_filter(
 
 def figure3(dataset: NodeDataset, steps: int = 800) -> list[TrainedFilter]:
     """Train the two layers of Figure 3 on a dataset of one graph."""
+    check_single(dataset)
+    integer("steps", steps, 1)
     seen, unseen = signals(dataset)
     op = dataset.operator(dtype=torch.float64)
     return [train_filter(name, op, seen, unseen, steps=steps) for name in TARGETS]

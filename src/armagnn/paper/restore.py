@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from armagnn.errors import DataError, ParameterError
+from armagnn.errors import DataError, ParameterError, shown
 from armagnn.paper import node_classification as node
 from armagnn.paper.graph_signal import SIGNAL_TABLE, signal_config
 from armagnn.paper.graph_tables import CLASSIFICATION_TABLE, REGRESSION_TABLE, graph_config
@@ -52,9 +52,13 @@ def restore(path: str | Path) -> Restored:
     Example:
         >>> restore("results/node-classification.csv")  # doctest: +SKIP
     """
+    if not isinstance(path, str | Path):
+        raise ParameterError(f"path must be that of an exported table, got {shown(path)}.")
     path = Path(path)
     if path.stem not in CONFIGS:
-        raise ParameterError(f"{path}: no table of trials; those are {', '.join(f'{name}.csv' for name in CONFIGS)}.")
+        raise ParameterError(
+            f"{shown(path.name)}: no table of trials; those are {', '.join(f'{name}.csv' for name in CONFIGS)}."
+        )
     records, other = [], 0
     checksums: dict[str, str] = {}
     absent: dict[str, str] = {}  # dataset and reason

@@ -113,8 +113,9 @@ def seal(paths: Iterable[Path]) -> list[Path]:
 def _content(path: Traversable) -> bytes:
     try:
         return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
+    except (OSError, ValueError) as error:  # the second of a name with a zero byte in it
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise DataError(f"{path}: cannot be read ({reason}).") from error
 
 
 def _sums(folder: Traversable) -> dict[str, tuple[str, ...]]:

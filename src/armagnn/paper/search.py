@@ -20,8 +20,9 @@ from typing import Final
 
 import numpy as np
 
+from armagnn.checks import integer
 from armagnn.paper.choices import FIRST_SEED, log_uniform
-from armagnn.paper.jobs import CellTrial
+from armagnn.paper.jobs import MOST_RUNS, CellTrial
 from armagnn.paper.node_classification import NodeConfig, paper_config
 from armagnn.paper.published import DATASETS
 from armagnn.training.record import Record
@@ -65,6 +66,7 @@ def space(dataset: str, method: str, count: int) -> list[NodeConfig]:
         >>> arma.input_dropout == gcn.input_dropout, arma.l2 == gcn.l2
         (True, True)
     """
+    integer("count", count, 1, MOST_RUNS)
     base = paper_config(dataset, method)
     patience = 300 if dataset == "ppi" else 100
     base = replace(base, protocol="tuned", stop_on="loss", patience=patience)

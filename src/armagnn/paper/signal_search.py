@@ -13,9 +13,10 @@ from typing import Final
 
 import numpy as np
 
+from armagnn.checks import integer
 from armagnn.paper.choices import FIRST_SEED, choose, log_uniform, trials_csv
 from armagnn.paper.graph_signal import SIGNAL_TABLE, SignalConfig, published_config
-from armagnn.paper.jobs import CellTrial
+from armagnn.paper.jobs import MOST_RUNS, CellTrial
 from armagnn.paper.published_signals import SIGNAL_SETS
 from armagnn.paper.search import Budget
 from armagnn.training.record import Record
@@ -43,6 +44,7 @@ def signal_space(dataset: str, method: str, count: int) -> list[SignalConfig]:
         >>> arma.l2 == gcn.l2, arma.lr == gcn.lr, arma.hidden_dropout == gcn.hidden_dropout
         (True, True, True)
     """
+    integer("count", count, 1, MOST_RUNS)
     base = published_config(dataset, method, "tuned")
     generator = np.random.default_rng([2026, 2, SIGNAL_SETS.index(dataset)])
     found = [base]

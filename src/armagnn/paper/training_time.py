@@ -12,8 +12,9 @@ from typing import Final
 
 import torch
 
+from armagnn.checks import integer
 from armagnn.data import NodeDataset, load
-from armagnn.errors import DataError, ParameterError
+from armagnn.errors import DataError
 from armagnn.paper.node_classification import NodeConfig, check_cell, paper_config
 from armagnn.paper.sealed import read_table
 from armagnn.paper.summaries import LABELS
@@ -54,8 +55,8 @@ def measure(
     """Train every method once with the paper's hyperparameters (seed 0, stopping on validation loss), and time it."""
     for method in methods:
         check_cell(dataset, method)
-    if epochs < 1:
-        raise ParameterError(f"epochs is {epochs}; it must be at least 1.")
+    integer("epochs", epochs, 1)
+    integer("patience", patience, 1)
     place = torch_device(device)
     name = torch.cuda.get_device_name(place) if place.type == "cuda" else "CPU"
     data = load(dataset).to(place)

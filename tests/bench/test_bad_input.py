@@ -1,0 +1,163 @@
+"""Odd arguments of the comparisons and of the paper's rooms: a typed error, before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from armagnn import bench
+from armagnn.bench import epochs, filter_images, filter_learning, gpu, memory, problems, signals
+from armagnn.data import load
+from armagnn.errors import ArmagnnError
+from armagnn.paper import (
+    claims,
+    claims_rows,
+    convergence,
+    convergence_cost,
+    graph_search,
+    graph_signal,
+    graph_tables,
+    pace,
+    reservoir,
+    responses,
+    responses_trained,
+    restore,
+    sealed,
+    search,
+    signal_search,
+    training_time,
+)
+from armagnn.paper import node_classification as node
+
+NO_SIZE: tuple[Any, ...] = (
+    0, -1, 2.5, float("nan"), float("inf"), "3", "", b"3", True, 2**63, 10**30, [3], {}, object(), torch.ones(3),
+    np.ones(2), 1 + 1j,
+)  # fmt: skip
+NO_NAME: tuple[Any, ...] = (
+    0, None, 2.5, "", "[/x]", "a\x00b", "x" * 100_000, "\udc80", b"cora", ["cora"], {}, object(), torch.ones(3),
+    np.array(["cora", "arma"]), ...,
+)  # fmt: skip
+
+SIZES: dict[str, tuple[Callable[..., Any], str]] = {
+    "layers": (bench.compare_layers, "rounds"),
+    "products": (bench.compare_products, "rounds"),
+    "products, widths": (lambda widths: bench.compare_products((widths,)), "widths"),
+    "batches": (bench.compare_batches, "rounds graphs size"),
+    "signals": (bench.compare_signals, "rounds batch stacks steps"),
+    "images": (lambda training: signals.random_images((training, 1, 1)), "training"),
+    "trials": (bench.compare_trials, "rounds count epochs"),
+    "peers": (bench.compare_peers, "rounds nodes nonzeros width"),
+    "epochs": (epochs.compare_epochs, "graphs size"),
+    "gpu": (gpu.compare_gpu, "runs"),
+    "graph": (lambda **given: problems.random_graph(**{"nodes": 4, "nonzeros": 6} | given), "nodes nonzeros"),
+    "grid": (filter_images.pixel_grid, "side"),
+    "photographs": (filter_images.photographs, "side"),
+    "counts": (lambda train: filter_images.filter_data(26, {"train": train}), "train"),
+    "widest": (lambda budget: filter_learning.widest("gcn", budget), "budget"),
+    "learn": (lambda **given: filter_learning.learn("gcn", None, **given), "seeds epochs budget"),
+    "space": (lambda count: search.space("cora", "arma", count), "count"),
+    "signal space": (lambda count: signal_search.signal_space("mnist", "arma", count), "count"),
+    "graph space": (lambda count: graph_search.graph_space("mutag", "arma", count), "count"),
+    "graph search": (
+        lambda **given: graph_search.search_trials("mutag", "arma", **{"count": 2, "seeds": 1, "folds": 1} | given),
+        "count seeds folds",
+    ),
+    "signal trials": (lambda runs: graph_signal.signal_trials("mnist", "arma", "paper", runs), "runs"),
+    "graph trials": (lambda runs: graph_tables.graph_trials("mutag", "arma", "paper", runs), "runs"),
+    "convergence": (lambda seeds: convergence.run(Path("t.csv"), ["cora"], seeds), "seeds"),
+    "cost": (lambda runs: convergence_cost.measure("T=10", runs), "runs"),
+    "reservoir": (lambda runs: reservoir.measure("cora", runs), "runs"),
+    "claims": (lambda runs: claims_rows.measure(claims.claim("depth").jobs(), Path("c.csv"), runs), "runs"),
+    "training time": (lambda **given: training_time.measure("cora", ["gcn"], **given), "epochs patience"),
+    "figure 2": (lambda steps: responses.figure2(load("cora"), [steps]), "steps"),
+    "figure 3": (lambda steps: responses_trained.figure3(load("cora"), steps), "steps"),
+    "sweep": (lambda layers: responses.gamma_sweep(load("cora"), [0.0], layers), "layers"),
+}
+
+NAMES: dict[str, Callable[[Any], Any]] = {
+    "nodes": problems.large_case,
+    "pass": problems.cora_case().forward,
+    "memory": memory.peak_of_training_step,
+    "widest": filter_learning.widest,
+    "dataset": lambda name: node.config_of(name, "arma", "paper"),
+    "method": lambda name: node.config_of("cora", name, "paper"),
+    "protocol": lambda name: node.config_of("cora", "arma", name),
+    "wide": lambda name: node.wide_config(name, "arma"),
+    "signals": lambda name: graph_signal.signal_config(name, "arma"),
+    "method of signals": lambda name: graph_signal.signal_config("mnist", name),
+    "protocol of signals": lambda name: graph_signal.signal_config("mnist", "arma", name),
+    "graphs": lambda name: graph_tables.graph_config(name, "arma"),
+    "method of graphs": lambda name: graph_tables.graph_config("mutag", name),
+    "protocol of graphs": lambda name: graph_tables.graph_config("mutag", "arma", name),
+    "claim": claims.claim,
+    "problem": convergence.problem,
+    "methods": convergence.methods,
+    "case": convergence_cost.options,
+    "reservoir": reservoir.measure,
+    "grid": reservoir.grid,
+    "cells": pace.cells,
+    "training time": lambda name: training_time.measure("cora", [name]),
+    "target": lambda name: responses_trained.train_filter(
+        name, load("cora").operator(dtype=torch.float64), torch.ones(2708, 1), torch.ones(2708, 1)
+    ),
+    "figure 2": responses.figure2,
+    "figure 3": responses_trained.figure3,
+    "sweep": responses.gamma_sweep,
+    "restore": restore.restore,
+}  # fmt: skip
+
+
+def begin(call: Callable[..., Any], **given: Any) -> None:
+    """Call it, and let a generator come to its first result."""
+    found = call(**given)
+    if isinstance(found, Iterator):
+        next(found)
+
+
+@pytest.mark.parametrize(("name", "size"), [(name, size) for name, (_, own) in SIZES.items() for size in own.split()])
+def test_no_size(name: str, size: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for value in NO_SIZE:
+        with pytest.raises(ArmagnnError):
+            begin(SIZES[name][0], **{size: value})
+    assert list(tmp_path.iterdir()) == []  # nothing was begun
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_name(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for value in NO_NAME:
+        with pytest.raises(ArmagnnError) as caught:
+            begin(lambda value=value: NAMES[name](value))
+        assert len(str(caught.value)) < 5000
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_file(tmp_path: Path) -> None:
+    rows = [bench.Row("w", "ms", 1.0, 2.0, 2.0)]
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path, tmp_path / "file" / "b.json"):
+        with pytest.raises(ArmagnnError, match="cannot be written"):
+            bench.write(path, rows, "bench")
+    bench.write(tmp_path / "new" / "a.json", rows, "bench")
+    assert (tmp_path / "new" / "a.json").is_file()
+    for path in (tmp_path, tmp_path / "a\x00b.csv", tmp_path / "x" / "missing.csv"):
+        with pytest.raises(ArmagnnError, match="cannot be read"):
+            sealed.read_table(path)
+
+
+def test_no_graph() -> None:
+    with pytest.raises(ArmagnnError, match="widths"):
+        next(bench.compare_products(64))  # type: ignore[arg-type]
+    with pytest.raises(ArmagnnError, match="split"):
+        signals.random_images((3, 3))  # type: ignore[arg-type]
+    with pytest.raises(ArmagnnError, match="multiple of 8"):
+        next(bench.compare_peers(width=12))
+    for counts in ({}, None, [1]):
+        with pytest.raises(ArmagnnError, match="counts"):
+            filter_images.filter_data(26, counts)  # type: ignore[arg-type]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import torch
 from torch import nn
@@ -137,3 +139,17 @@ def test_gnn_explainer_returns_the_masks_it_returns_on_pygs_layer(directed: bool
         torch.testing.assert_close(b.edge_mask, a.edge_mask, rtol=0, atol=1e-4)
     torch.testing.assert_close(b.node_mask, a.node_mask, rtol=0, atol=1e-4)
     torch.testing.assert_close(ours(x, index), theirs(x, index), rtol=1e-5, atol=1e-6)  # masks are gone again
+
+
+def test_arguments_stand_in_the_order_of_pyg() -> None:
+    theirs = list(inspect.signature(PyGConv.__init__).parameters)[1:9]
+    assert list(inspect.signature(ARMAConv.__init__).parameters)[1:9] == theirs
+    given = (3, 4, 2, 3, True, torch.tanh, 0.25, False)
+    ours, other = ARMAConv(*given), PyGConv(*given)
+    assert (ours.num_stacks, ours.num_layers, ours.shared_weights) == (2, 3, other.shared_weights)
+    assert (ours.act, ours.dropout, ours.bias) == (torch.tanh, other.dropout, other.bias)
+    assert ARMAConv(3, 4, init="zero", fixed_point=None, cached=True).init == "zero"
+    with pytest.raises(ParameterError, match="act is 'zero', which is an initial state: pass init='zero' by name"):
+        ARMAConv(3, 4, 2, 3, True, "zero")
+    with pytest.raises(TypeError):
+        ARMAConv(*given, "zero")  # type: ignore[misc]

@@ -327,13 +327,19 @@ class ARMAConv(MessagePassing):
         assert self.fixed_point is not None
         shape = (self.num_stacks, *x.shape[:-1], self.out_channels)
         check_operator(op)
-        with torch.autocast(x.device.type, enabled=False):  # an iteration in bfloat16 stops far from its fixed point
-            x, op = x.to(self.skip_weight.dtype), op.to(self.skip_weight.dtype)
-            start = None if initial is None else check_state("initial", initial, shape, x)
+        own = self.skip_weight.dtype
+        wide = (
+            torch.float32 if own == torch.bfloat16 else own
+        )  # in bfloat16 an iteration stops far from its fixed point
+        with torch.autocast(x.device.type, enabled=False):
+            x = x.to(own)
+            start = None if initial is None else check_state("initial", initial, shape, x).to(wide)
+            x, op = x.to(wide), op.to(wide)
             features = self._folded(x)
-            solution = converge(self.fixed_point, self._recursion(x, features, op), op, features, start)
+            steps = self._recursion(x, features, op).to(wide)
+            solution = converge(self.fixed_point, steps, op, features, start)
         self.statistics = solution.statistics
-        states = solution.value.view(self.num_stacks, features.shape[0], self.out_channels)
+        states = solution.value.view(self.num_stacks, features.shape[0], self.out_channels).to(own)
         return self._signals(states.transpose(0, 1), x.shape)
 
     def _checked(self, x: Any, graph: Any, edge_weight: Tensor | None) -> tuple[Tensor | CSR, GraphOperator]:

@@ -8,7 +8,8 @@ compiled and transformed code, second derivatives, sequences and fixed points al
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -34,6 +35,12 @@ class Recursion:
     weights: tuple[Tensor | None, Tensor | None, Tensor, Tensor | None]
     seed: Tensor | None
     activation: Callable[[Tensor], Tensor] | None
+
+    def to(self, dtype: torch.dtype) -> Self:
+        """Return the same steps with weights of another type."""
+        w0, w, v, bias = (None if weight is None else weight.to(dtype) for weight in self.weights)
+        assert v is not None
+        return replace(self, weights=(w0, w, v, bias))
 
     def skip(self, t: int, features: Tensor | CSR) -> Tensor:
         """Return X V of step t, for X dense of shape (N * batch, F_in), node-major, or sparse of shape (N, F_in)."""

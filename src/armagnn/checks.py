@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Real
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -213,6 +215,23 @@ def choice(what: str, name: Any, known: Iterable[str]) -> str:
     if not isinstance(name, str) or name not in names:
         raise UnknownNameError(what, name, names)
     return name
+
+
+def path(name: str, value: Any) -> Path:
+    """Return a path that a file system can have.
+
+    Example:
+        >>> path("out", "runs/\\0")
+        Traceback (most recent call last):
+        armagnn.errors.ParameterError: out must be a path, got 'runs/\\x00'.
+    """
+    try:
+        text = os.fspath(value)
+        if isinstance(text, str) and b"\0" not in os.fsencode(text):
+            return Path(text)
+    except Exception:  # no path, or with characters that no name of a file has; a foreign __fspath__ may raise anything
+        pass
+    raise ParameterError(f"{name} must be a path, got {shown(value)}.")
 
 
 # -------------------------------------------------------------------------------------------------------------- arrays

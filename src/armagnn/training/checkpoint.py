@@ -8,7 +8,6 @@ the folder holds the previous checkpoint or the new one, whole.
 from __future__ import annotations
 
 import math
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from armagnn.checks import integer
+from armagnn import checks
 from armagnn.errors import ParameterError, RunError, shown
 from armagnn.training.atomic import read_plain, write_atomic
 from armagnn.training.manifest import from_bytes, sha256, to_bytes
@@ -49,13 +48,11 @@ class Checkpoint:
     """
 
     def __init__(self, folder: str | Path, key: str) -> None:
-        if not isinstance(folder, str | os.PathLike):
-            raise ParameterError(f"folder must be the path of a folder, got {shown(folder)}.")
         if not isinstance(key, str) or not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", key):
             raise ParameterError(
                 f"key is {shown(key)}; use letters, digits, dashes and dots: it is the name of a folder."
             )
-        self.path = Path(folder, key)
+        self.path = checks.path("folder", folder) / key
 
     def save(self, state: dict[Any, Any]) -> None:
         """Replace the checkpoint by `state`."""
@@ -156,7 +153,7 @@ class _Stream:
         return len(self._content) - self._at
 
     def take(self, dtype: torch.dtype, shape: list[int]) -> Tensor:
-        size = dtype.itemsize * math.prod(integer("an axis", axis, 0, most=None) for axis in shape)
+        size = dtype.itemsize * math.prod(checks.integer("an axis", axis, 0, most=None) for axis in shape)
         if size > self.left:
             raise ValueError("its tensors are not all there")
         piece = self._content[self._at : self._at + size].clone()  # its own memory, aligned for any dtype

@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import operator
 import re
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
-from armagnn.errors import ParameterError
+from armagnn.checks import integer
+from armagnn.errors import ParameterError, shown
 
 
 def canonical(content: object) -> str:
@@ -91,15 +91,25 @@ class Record:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
+        texts = {name: getattr(self, name) for name in TEXTS}
+        for name, text in texts.items():
+            if not isinstance(text, str):
+                raise ParameterError(f"{name} of a trial must be a text, got {shown(text)}.")
         if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", self.table):  # it becomes a file name
             raise ParameterError(f"table is {self.table!r}; use lower-case letters, digits and dashes.")
-        try:  # numbers may be numpy's; the store keeps Python's
-            for name in ("run", "fold", "seed", "epochs"):
-                object.__setattr__(self, name, operator.index(getattr(self, name)))
+        for name in sorted(INTEGERS):  # numbers may be numpy's; the store keeps Python's, of 64 bits
+            object.__setattr__(self, name, integer(name, getattr(self, name), -(2**63), 2**63 - 1))
+        for name in ("metrics", "versions"):
+            found = getattr(self, name)
+            if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
+                raise ParameterError(f"{name} of a trial of {self.cell} must be a dict by names, got {shown(found)}.")
+        if not all(isinstance(version, str) for version in self.versions.values()):
+            raise ParameterError(f"versions of a trial of {self.cell} must be texts, got {shown(self.versions)}.")
+        try:
             object.__setattr__(self, "seconds", float(self.seconds))
             object.__setattr__(self, "metrics", {name: float(value) for name, value in self.metrics.items()})
             same = json.loads(canonical(self.config)) == self.config  # a tuple, say, would come back as a list
-        except (TypeError, ValueError, AttributeError) as error:
+        except (TypeError, ValueError, RecursionError, OverflowError, RuntimeError) as error:
             raise ParameterError(f"A trial of {self.cell} cannot be kept: {error}.") from error
         if not same or not isinstance(self.config, dict):
             raise ParameterError(
@@ -119,6 +129,7 @@ class Record:
         return self.dataset, self.method, self.protocol
 
 
+TEXTS = ("table", "dataset", "method", "protocol", "data_sha256", "device")
 FIELDS = tuple(each.name for each in fields(Record))
 JSON_FIELDS = {"config", "metrics", "versions"}
 ORDER = ("table", "dataset", "method", "protocol", "run", "fold", "seed")

@@ -15,7 +15,6 @@
 from __future__ import annotations
 
 import math
-import os
 import platform
 import shlex
 from dataclasses import dataclass
@@ -28,7 +27,8 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from armagnn.errors import ParameterError, RunError, shown
+from armagnn import checks
+from armagnn.errors import RunError, shown
 from armagnn.training.atomic import read_plain, write_atomic
 from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.config import RunConfig
@@ -112,9 +112,7 @@ class Run:
     @classmethod
     def open(cls, path: str | Path) -> Run:
         """Open a run folder; a corrupt, truncated or foreign one is a :class:`~armagnn.errors.RunError`."""
-        if not isinstance(path, str | os.PathLike):
-            raise ParameterError(f"path must be the path of a run folder, got {shown(path)}.")
-        path = Path(path)
+        path = checks.path("path", path)
         if not_begun(path):
             raise RunError(f"{path}: the run was interrupted before it began. Start it again, without --resume.")
         manifest = Manifest.read(path)

@@ -19,7 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from armagnn.errors import ParameterError, RunError, UnknownNameError
+from armagnn import checks
+from armagnn.errors import ParameterError, RunError, UnknownNameError, shown
 from armagnn.training.record import FIELDS, INTEGERS, JSON_FIELDS, ORDER, Record, canonical, digest
 
 if sys.platform != "win32":
@@ -63,7 +64,7 @@ class Store:
     """
 
     def __init__(self, path: str | Path, *, must_exist: bool = False) -> None:
-        self.path = Path(path)
+        self.path = checks.path("path", path)
         self._claims: int | None = None  # descriptor of the file whose bytes are claimed
         if must_exist and not self.path.is_file():
             raise RunError(f"{self.path}: there is no such store. Check the path.")
@@ -71,6 +72,8 @@ class Store:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunError(f"{self.path}: cannot be made ({error.strerror}).") from error
+        if self.path.exists() and not self.path.is_file():
+            raise RunError(f"{self.path}: no file, and so no store. Choose another path.")
         with self._errors():
             self._connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
         try:
@@ -132,7 +135,9 @@ class Store:
         new = double = different = 0
         marks = ", ".join("?" * (len(FIELDS) + 2))
         with self._errors(), self._transaction():
-            for record in records:
+            for record in _listed("records", records):
+                if not isinstance(record, Record):
+                    raise ParameterError(f"A store keeps records of trials, got {shown(record)}.")
                 known = self.get(record.key)
                 if known is None:
                     self._do(f"INSERT INTO trials VALUES ({marks})", _to_row(record))
@@ -160,7 +165,7 @@ class Store:
 
     def missing(self, keys: Iterable[str]) -> list[str]:
         """Those of `keys` that are not in the store, in their order."""
-        return [key for key in keys if not self.has(key)]
+        return [key for key in _listed("keys", keys) if not self.has(key)]
 
     def select(self, **filters: str | int) -> list[Record]:
         """The trials with these values of table, dataset, method, protocol, run, fold, seed, ..., in a fixed order.
@@ -181,9 +186,9 @@ class Store:
 
     def merge(self, other: str | Path) -> Merged:
         """Add all trials of the store at `other`, which stays as it is."""
-        if self.path.resolve() == Path(other).resolve():
-            raise ParameterError(f"{other}: is the store to merge into.")
         with Store(other, must_exist=True) as source:
+            if self.path.resolve() == source.path.resolve():
+                raise ParameterError(f"{other}: is the store to merge into.")
             return self._add(source.select())
 
     def __len__(self) -> int:
@@ -205,7 +210,7 @@ class Store:
                 self._claims = os.open(f"{self.path}-claims", os.O_RDWR | os.O_CREAT, 0o666)
             except OSError as error:
                 raise RunError(f"{self.path}-claims: cannot be written ({error.strerror}).") from error
-        for number, key in enumerate(keys):
+        for number, key in enumerate(_listed("keys", keys)):
             try:
                 fcntl.lockf(self._claims, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _byte(key))
             except OSError as error:
@@ -219,7 +224,7 @@ class Store:
         """Take claims back."""
         if sys.platform == "win32" or self._claims is None:
             return
-        for key in keys:
+        for key in _listed("keys", keys):
             fcntl.lockf(self._claims, fcntl.LOCK_UN, 1, _byte(key))
 
     # ------------------------------------------------------------------------------------------------- SQLite
@@ -260,7 +265,8 @@ class Store:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        # an error about text that is no text may be a UnicodeError, and an integer beyond 64 bits an OverflowError
+        except (sqlite3.Error, UnicodeError, OverflowError) as error:
             raise RunError(f"{self.path}: cannot be used as a store ({error}).") from error
 
     def _to_record(self, row: Sequence[Any]) -> Record:
@@ -269,7 +275,7 @@ class Store:
             record = Record(**{n: json.loads(v) if n in JSON_FIELDS else v for n, v in values.items()})
             whole = (record.key, digest(asdict(record))) == (row[0], row[-1])
         except (ValueError, TypeError, RecursionError) as error:
-            raise RunError(f"{self.path}: corrupt, trial {row[0]!s:.12} cannot be read ({error}).") from error
+            raise RunError(f"{self.path}: corrupt, trial {shown(row[0])} cannot be read ({error}).") from error
         if not whole:
             raise RunError(f"{self.path}: corrupt, trial {row[0]!s:.12} does not have its checksum.")
         return record
@@ -286,5 +292,15 @@ def _to_row(record: Record) -> list[object]:
     return [record.key, *values, digest(content)]
 
 
+def _listed(name: str, values: Any) -> Iterator[Any]:
+    """The values, if they can be gone through and are not one text."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise ParameterError(f"{name} must be a list, got {shown(values)}.")
+    return iter(values)
+
+
 def _byte(key: str) -> int:
-    return int(key[:15], 16)  # 60 bits: file offsets have 63
+    try:
+        return int(key[:15], 16)  # 60 bits: file offsets have 63
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"{shown(key)} is no key of a trial: they come from trial_key(...).") from error

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.masked import MaskedTensor
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-from armagnn.errors import ArmagnnError, DTypeError, ParameterError, ShapeError, UnknownNameError, shown
+from armagnn.errors import ArmagnnError, DeviceError, DTypeError, ParameterError, ShapeError, UnknownNameError, shown
 
 LARGEST: Final = 2**31 - 1
 """The largest size of anything, if a check is not given another limit. A larger one is a slip, or an attack."""
@@ -322,3 +322,79 @@ def finite(name: str, value: Tensor, error: type[ArmagnnError] = ParameterError,
     if not torch.compiler.is_compiling() and not bool(torch.isfinite(value).all()):
         bad = int((~torch.isfinite(value)).sum())
         raise error(f"{name} holds {bad} NaN or infinite value(s): {advice}.")
+
+
+# ------------------------------------------------------------------------------------------------- objects and devices
+
+
+def instance(name: str, value: Any, kind: type | tuple[type, ...], what: str) -> Any:
+    """Return a value if it is of a type, which the error calls `what`.
+
+    Example:
+        >>> instance("dataset", 3, Tensor, "a set of graphs")
+        Traceback (most recent call last):
+        armagnn.errors.DTypeError: dataset must be a set of graphs, got 3.
+    """
+    if not isinstance(value, kind):
+        raise DTypeError(f"{name} must be {what}, got {shown(value)}.")
+    return value
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return True or False; no number and no array is one."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise DTypeError(f"{name} must be True or False, got {shown(value)}.")
+
+
+def tensor(name: str, value: Any, *axes: int) -> Tensor:
+    """Return a dense tensor with one of these numbers of axes, on any device, "meta" too, or as vmap batches it."""
+    if not isinstance(value, Tensor):
+        raise DTypeError(f"{name} must be a torch.Tensor, got {shown(value)}.")
+    if value.is_nested or value.layout is not torch.strided or value.is_quantized:
+        raise DTypeError(f"{name} must be a dense tensor, got {_not_dense(value)}.")
+    if axes and value.dim() not in axes:
+        raise ShapeError(f"{name} must have {' or '.join(map(str, axes))} axes, got shape {tuple(value.shape)}.")
+    return value
+
+
+def ids(name: str, value: Any, count: int) -> Tensor:
+    """Return integers 0 .. count - 1, (n,), as int64: from a tensor, an array, a range or a list.
+
+    Example:
+        >>> ids("graphs", [3, 0], 4)
+        tensor([3, 0])
+    """
+    if not isinstance(value, Tensor | np.ndarray | list | tuple | range):
+        raise ParameterError(f"{name} must be integers from 0 to {count - 1}, got {shown(value)}.")
+    if isinstance(value, range) and value and not 0 <= min(value[0], value[-1]) <= max(value[0], value[-1]) < count:
+        raise ParameterError(f"{name} must be integers from 0 to {count - 1}, got {shown(value)}.")
+    try:
+        found = torch.as_tensor(list(value) if isinstance(value, range) else value)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise ParameterError(f"{name} must be integers from 0 to {count - 1}, got {shown(value)}.") from error
+    if found.numel() == 0 and isinstance(value, list | tuple):
+        found = found.long()
+    tensor(name, found)
+    if found.dim() != 1 or found.is_floating_point() or found.is_complex() or found.dtype == torch.bool:
+        raise ParameterError(f"{name} must be integers (n,), got {found.dtype} of shape {tuple(found.shape)}.")
+    if found.is_meta:
+        raise ParameterError(f"{name} must be integers from 0 to {count - 1}, got a meta tensor, which has no values.")
+    found = found.long()
+    if found.numel() and not 0 <= int(found.min()) <= int(found.max()) < count:
+        raise ParameterError(
+            f"{name} hold {int(found.min())} .. {int(found.max())}; they must lie in 0 .. {count - 1}."
+        )
+    return found
+
+
+def device(value: Any) -> torch.device:
+    """Return a device that is there, by its name."""
+    try:
+        instance("device", value, (str, torch.device), "a name such as 'cpu' or 'cuda:0', or a torch.device")
+        found = torch.device(value)
+        torch.empty(0, device=found)
+    except (RuntimeError, ValueError, AssertionError, NotImplementedError) as error:
+        why = str(error).splitlines()[0][:80]
+        raise DeviceError(f"device is {shown(value)}, which cannot be used here ({why}). Use 'cpu'.") from error
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -69,20 +70,24 @@ def data_room() -> Iterator[Call]:
     few = sets.select(list(range(6)))
     described = data.node_features(sets)
     fold = data.folds(sets)[0]
-    digest = data.read_node_file(nodes).sha256
+    digest = hashlib.sha256(nodes.read_bytes()).hexdigest()
     yield Call("data.read_node_file", lambda **a: data.read_node_file(**a), {"path": nodes, "sha256": None})
-    yield Call("data.read_node_file", lambda **a: data.read_node_file(**a), {"path": str(nodes), "sha256": digest})
+    more = {"sha256": digest, "features": "rows"}
+    yield Call("data.read_node_file", lambda **a: data.read_node_file(**a), {"path": str(nodes), **more})
+    yield Call("data.read_own", lambda path: data.read_own(path), {"path": nodes})
+    yield Call("data.read_own", lambda path: data.read_own(path), {"path": str(tu)})
     yield Call(
         "data.read_graphs_file",
         lambda **a: data.read_graphs_file(**a),
         {"path": graphs, "sha256": None, "labelled": True},
     )
     yield Call("data.read_tu_folder", lambda **a: data.read_tu_folder(**a), {"path": tu, "target": "auto"})
-    yield Call("data.load", lambda **a: data.load(**a), {"name": str(nodes), "split": "public", "seed": None})
+    yield Call("data.load", lambda **a: data.load(**a), {"name": str(nodes), "features": "none"})
     yield Call("data.load", lambda **a: data.load(**a), {"name": "cora", "split": "random", "seed": 1})
     yield Call("data.load_graphs", lambda name: data.load_graphs(name), {"name": str(graphs)})
     yield Call("data.load_signals", lambda name: _typed(data.load_signals, name), {"name": "mnist"})
     yield Call("data.add", lambda **a: _added(**a), {"path": nodes, "name": "papers"})
+    yield Call("data.remove", lambda name: _removed(nodes, name), {"name": "papers"})
     yield Call(
         "data.fetch", lambda name, get: data.fetch(name, get=get), {"name": "cora", "get": lambda url: b"nothing"}
     )
@@ -169,6 +174,7 @@ def data_room() -> Iterator[Call]:
         {name: getattr(node, name) for name in ("name", "x", "edge_index", "y", "train_idx", "val_idx", "test_idx",
          "num_classes", "sha256")},
     )  # fmt: skip
+    yield Call("data.NodeDataset.derived", lambda change: node.derived(change), {"change": "something"})
     yield Call("data.NodeDataset.idx", lambda split: node.idx(split), {"split": "train"})
     many = parse_multilabel_file(pack_arrays(multilabel_arrays()), name="many", source="many")
     yield Call("data.NodeDataset.part", lambda split: many.part(split), {"split": "train"})
@@ -207,6 +213,16 @@ def _added(path: Any, name: Any) -> Any:
     folder = Path(os.environ["ARMAGNN_DATA"])
     try:
         return data.add(path, name)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+
+
+def _removed(path: Path, name: Any) -> Any:
+    folder = Path(os.environ["ARMAGNN_DATA"])
+    try:
+        data.add(path, "papers")
+        return data.remove(name)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()

@@ -74,9 +74,9 @@ def test_a_path_is_a_dataset_too(tmp_path: Path) -> None:
 
 
 def test_the_wrong_loader_names_the_right_one() -> None:
-    with pytest.raises(DataError, match="use load_graphs"):
+    with pytest.raises(DataError, match="load_graphs reads it"):
         load("mutag")
-    with pytest.raises(DataError, match="use load"):
+    with pytest.raises(DataError, match="load reads it"):
         load_graphs("cora")
     with pytest.raises(DataError, match="use load_signals"):
         load("mnist")

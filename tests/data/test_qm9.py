@@ -130,7 +130,7 @@ def test_the_real_files(real: Callable[[str], str]) -> None:
     assert bool((found.x.sum(1) == 1).all())
     gap = data.y[:, 4] - (data.y[:, 3] - data.y[:, 2])  # gap = lumo - homo: the columns are where they should be
     assert float(gap.abs().max()) < 2e-4
-    with pytest.raises(DataError, match="use load_graphs"):
+    with pytest.raises(DataError, match="load_graphs reads it"):
         load(name)
     found_statistics = statistics_of(name, paths=False)
     assert (found_statistics["2 × bonds + nodes, average"], found_statistics["components"]) == (27.63, 130831)

@@ -211,9 +211,9 @@ def _no_gensim(name: str) -> None:
 
 
 def test_the_wrong_loader_names_the_right_one() -> None:
-    with pytest.raises(DataError, match="use load or load_graphs"):
+    with pytest.raises(DataError, match="load or load_graphs reads it"):
         load_signals("cora")
-    with pytest.raises(DataError, match="use load_signals"):
+    with pytest.raises(DataError, match="load_signals reads them"):
         load_graphs("mnist")
 
 
@@ -255,7 +255,7 @@ def test_arrays_lists_and_masks_are_taken() -> None:
         ({"x": X.index_fill(1, torch.tensor([1]), math.nan)}, DataError, "finite"),
         ({"x": torch.zeros(0, 3), "y": torch.zeros(0, dtype=torch.int64)}, ParameterError, "at least one signal"),
         ({"x": [["a"]]}, DTypeError, "x must be a tensor, array or list"),
-        ({"x": X.to_sparse()}, DTypeError, "x must be dense"),
+        ({"x": X.to_sparse()}, DTypeError, "x must be a dense"),
         ({"y": Y * 10**12}, DataError, "integers 0 .. C-1"),
         ({"y": Y - 1}, DataError, "integers 0 .. C-1"),
         ({"y": Y + 0.5}, DataError, "integers 0 .. C-1"),

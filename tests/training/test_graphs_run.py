@@ -307,7 +307,7 @@ class NoWork(Watcher):
         ("numbers", {"stop_on": "accuracy"}, "real targets have no accuracy"),
         ("classes", {"target": "attributes"}, "DS_graph_attributes.txt: is missing"),
         ("classes", {"data": "mutag", "target": "labels"}, "chooses between the files of a folder"),
-        ("classes", {"data": "cora"}, "use load"),
+        ("classes", {"data": "cora"}, "load reads it"),
         ("classes", {"data": "mutga"}, "Did you mean 'mutag'"),
         ("classes", {"conv": "gnc"}, "Unknown layer 'gnc'"),
         ("classes", {"depth": 0}, "depth"),

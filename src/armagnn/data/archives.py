@@ -162,45 +162,6 @@ class ArrayArchive:
             )
         return found
 
-    def check(self, axes: Axes) -> None:
-        """Refuse a large array whose sizes are not those that the other arrays imply."""
-        known: dict[str, dict[str, int]] = {}
-        bounds: list[tuple[str, str, int]] = []
-        for name in (name for name in axes if name in self.headers):
-            self._check_axes(name, axes[name])
-            for axis, size in zip(axes[name], self.headers[name].shape, strict=False):
-                symbol, more = axis if isinstance(axis, tuple) else (str(axis), 0)
-                if symbol.startswith("<"):
-                    bounds.append((name, symbol[1:], size))
-                elif not isinstance(axis, int):
-                    known.setdefault(symbol, {})[name] = size - more
-        for name, symbol, size in bounds:
-            for other, implied in known.get(symbol, {}).items():
-                if size > implied:
-                    self._refuse(name, other)
-        for sizes in known.values():
-            for name, size in sizes.items():
-                for other, implied in sizes.items():
-                    if size != implied:
-                        self._refuse(name, other)
-
-    def _check_axes(self, name: str, axes: tuple[Axis, ...]) -> None:
-        """Refuse a large array that lacks an axis, or has one of another size than it always has."""
-        found = self.headers[name]
-        sizes = zip(axes, found.shape, strict=False)
-        wrong = len(found.shape) < len(axes) or any(isinstance(axis, int) and axis != size for axis, size in sizes)
-        if wrong and found.size >= LARGE:
-            raise DataError(f"{self.source}: {name} has shape {found.shape}, which is not that of {name}.")
-
-    def _refuse(self, name: str, other: str) -> None:
-        """Refuse the two arrays if one is large."""
-        one, two = self.headers[name], self.headers[other]
-        if max(one.size, two.size) >= LARGE:
-            raise DataError(
-                f"{self.source}: {name} of shape {one.shape} does not fit {other} of shape {two.shape}; they must have "
-                "one length in common."
-            )
-
     def read(self, names: Iterable[str]) -> dict[str, NDArray[Any]]:
         """Return arrays by name."""
         found = {}
@@ -210,6 +171,39 @@ class ArrayArchive:
                 if file.read(1):
                     raise DataError(f"{self.source}: {name}.npy is longer than it declares: the file is corrupt.")
         return found
+
+
+def agree(headers: Mapping[str, Header], axes: Axes, source: str) -> None:
+    """Refuse a large array whose sizes are not those that the other arrays imply."""
+    known: dict[str, dict[str, int]] = {}
+    bounds: list[tuple[str, str, int]] = []
+    for name in (name for name in axes if name in headers):
+        _check_shape(name, headers[name], axes[name], source)
+        for axis, size in zip(axes[name], headers[name].shape, strict=False):
+            symbol, more = axis if isinstance(axis, tuple) else (str(axis), 0)
+            if symbol.startswith("<"):
+                bounds.append((name, symbol[1:], size))
+            elif not isinstance(axis, int):
+                known.setdefault(symbol, {})[name] = size - more
+    pairs = [(name, other) for name, symbol, size in bounds for other, most in known.get(symbol, {}).items()
+             if size > most]  # fmt: skip
+    for sizes in known.values():
+        pairs += [(name, other) for name in sizes for other in sizes if sizes[name] != sizes[other]]
+    for name, other in pairs:
+        one, two = headers[name], headers[other]
+        if max(one.size, two.size) >= LARGE:
+            raise DataError(
+                f"{source}: {name} of shape {one.shape} does not fit {other} of shape {two.shape}; they must have one "
+                "length in common."
+            )
+
+
+def _check_shape(name: str, found: Header, axes: tuple[Axis, ...], source: str) -> None:
+    """Refuse a large array that lacks an axis, or has one of another size than it always has."""
+    sizes = zip(axes, found.shape, strict=False)
+    wrong = len(found.shape) < len(axes) or any(isinstance(axis, int) and axis != size for axis, size in sizes)
+    if wrong and found.size >= LARGE:
+        raise DataError(f"{source}: {name} has shape {found.shape}, which is not that of {name}.")
 
 
 def _listed(content: bytes) -> int:

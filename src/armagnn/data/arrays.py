@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from armagnn.data.archives import ArrayArchive, Axes
-from armagnn.errors import ArmagnnError, DataError, DTypeError
+from armagnn.checks import instance, tensor
+from armagnn.data.archives import ArrayArchive, Axes, agree
+from armagnn.errors import ArmagnnError, DataError, DTypeError, ParameterError, shown
 
 Arrays = dict[str, NDArray[Any]]
 FORMATS: Final = (
@@ -44,7 +47,7 @@ def read_arrays(
         missing = [name for name in names if name not in archive.headers]
         if missing:
             raise DataError(f"{source}: not a {what} file, it lacks the arrays {', '.join(missing)}.")
-        archive.check(axes or {})
+        agree(archive.headers, axes or {}, source)
         wanted = {**dict.fromkeys(names), **dict.fromkeys(axes or {})}
         return archive.read(name for name in wanted if name in archive.headers)
 
@@ -86,11 +89,14 @@ def as_array(name: str, value: Any) -> NDArray[Any]:
     """
     try:
         if isinstance(value, Tensor):
+            tensor(name, value)
             plain = value.float() if value.is_floating_point() and value.dtype not in NUMPYS else value
             found = plain.numpy(force=True)
         else:
             found = np.asarray(value)
-    except (TypeError, ValueError, RuntimeError) as error:
+    except ArmagnnError:
+        raise
+    except (TypeError, ValueError, RuntimeError, OverflowError, MemoryError) as error:
         raise DTypeError(f"{name} must be a dense tensor, an array or lists of numbers: {error}") from error
     if found.dtype.kind not in "biuf":
         raise DTypeError(f"{name} must hold numbers, got {found.dtype}.")
@@ -107,17 +113,38 @@ def digest_of(arrays: Arrays) -> str:
     return found.hexdigest()
 
 
-def read_file(path: str | Path) -> bytes:
-    """Read a file, or say in one sentence why it cannot be read."""
+def path_of(name: Any) -> str:
+    """Return a name, or a path, as text.
+
+    Example:
+        >>> path_of(Path("my", "graphs")) == os.path.join("my", "graphs")
+        True
+    """
     try:
+        return os.fsdecode(name)
+    except Exception as error:  # of no path: TypeError; a foreign __fspath__ may raise anything
+        raise ParameterError(f"a dataset is given by its name or by a path, got {shown(name)}.") from error
+
+
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    """Read a file, or say in one sentence why it cannot be read."""
+    path = path_of(path)
+    try:
+        kind = os.stat(path).st_mode
+        if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):  # a pipe would wait for someone who writes
+            raise DataError(f"{path}: is not a file, but a pipe or a device. Write its content to a file.")
         return Path(path).read_bytes()
-    except (OSError, ValueError) as error:  # of a name that no file can have: ValueError
-        why = error.strerror if isinstance(error, OSError) else error
+    except (OSError, ValueError, MemoryError) as error:  # of a name that no file can have: ValueError
+        if isinstance(error, DataError):
+            raise
+        why = error.strerror if isinstance(error, OSError) else error or "it is larger than the memory"
         raise DataError(f"{path}: cannot be read ({why}). Check the path and its permissions.") from error
 
 
 def check_digest(content: bytes, source: str, *accepted: str | None) -> str:
     """Return the SHA-256 of `content`; where `accepted` names any, it must be one of them."""
+    for sha256 in accepted:
+        instance("sha256", sha256, (str, type(None)), "a checksum in hexadecimal, or None")
     digest = hashlib.sha256(content).hexdigest()
     known = [sha256 for sha256 in accepted if sha256 is not None]
     if known and digest not in known:

@@ -19,9 +19,9 @@ import torch
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from armagnn.checks import flag, integer
 from armagnn.data.arrays import Arrays
 from armagnn.data.split import check_seed
-from armagnn.errors import ParameterError
 from armagnn.kernels.random import bits
 
 BENCH: Final = 110
@@ -65,11 +65,10 @@ def make_bench_hard(seed: int, *, small: bool = False, per_class: int | None = N
         >>> np.diff(arrays["ptr"])[:4], arrays["y"].tolist()
         (array([60, 78, 72, 75], dtype=int32), [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2])
     """
-    check_seed(seed)
-    sizes = SMALL if small else NORMAL
+    seed = check_seed(seed)
+    sizes = SMALL if flag("small", small) else NORMAL
     count = sizes.per_class if per_class is None else per_class
-    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_PER_CLASS:
-        raise ParameterError(f"per_class must be an integer of 1 .. {MOST_PER_CLASS}, got {per_class!r}.")
+    count = integer("per_class", count, 1, MOST_PER_CLASS)
     edges, labels, nodes, split = [], [], [0], []
     for graph_class, arrangement in enumerate(ARRANGEMENTS):
         for number in range(count):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from armagnn.checks import choice
+from armagnn.data.arrays import path_of
 from armagnn.data.dataset import NodeDataset
 from armagnn.data.entries import CATALOGUE, Entry
 from armagnn.data.graphs import GraphsDataset
@@ -40,19 +40,6 @@ def find_entry(name: str) -> Entry:
         return CATALOGUE[name]
     known = all_entries()
     return known[choice("dataset", name, known)]
-
-
-def path_of(name: Any) -> str:
-    """Return a name, or a path, as text.
-
-    Example:
-        >>> path_of(Path("my", "graphs")) == os.path.join("my", "graphs")
-        True
-    """
-    try:
-        return os.fsdecode(name)
-    except TypeError:
-        raise ParameterError(f"a dataset is given by its name or by a path, got {shown(name)}.") from None
 
 
 def load(

@@ -10,6 +10,7 @@ import torch
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from armagnn.checks import flag, instance
 from armagnn.data.archives import gunzip
 from armagnn.data.arrays import read_arrays
 from armagnn.data.catalogue import all_entries, find_entry, load_molecules, load_signals, parse, prepared_name
@@ -35,6 +36,8 @@ def statistics(data: NodeDataset | GraphsDataset | SignalsDataset, *, paths: boo
         >>> found["nodes, average"], found["edges, each once, average"], found["average shortest path"]
         (17.93, 19.79, '3.87 ± 2.11 (all pairs)')
     """
+    instance("data", data, (NodeDataset, GraphsDataset, SignalsDataset), "a dataset")
+    flag("paths", paths)
     if isinstance(data, SignalsDataset):
         found = _of_signals(data)
     else:
@@ -47,6 +50,7 @@ def statistics(data: NodeDataset | GraphsDataset | SignalsDataset, *, paths: boo
 def statistics_of(name: str, *, paths: bool = True) -> Statistics:
     """Count what is in the files of a dataset of the catalogue, of whatever kind."""
     entry = find_entry(name)
+    flag("paths", paths)
     place = locate(entry, name)
     content = place.content()
     if entry.kind == "images":

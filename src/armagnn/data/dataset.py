@@ -9,10 +9,12 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from armagnn.checks import choice, instance, tensor
+from armagnn.checks import device as device_of
 from armagnn.data.rows import select_rows
 from armagnn.data.scaling import restandardised
-from armagnn.data.split import random_split
-from armagnn.errors import GraphError, ParameterError, UnknownNameError
+from armagnn.data.split import check_seed, random_split
+from armagnn.errors import GraphError, ParameterError
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.options import Kind
 
@@ -69,6 +71,14 @@ class NodeDataset:
     features: str = "none"
     notes: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.x, CSR):
+            tensor("x", self.x, 2)
+        tensor("edge_index", self.edge_index, 2)
+        tensor("y", self.y, 1, 2)
+        for name in SPLITS:
+            tensor(f"{name}_idx", self.idx(name), 1)
+
     @property
     def num_nodes(self) -> int:
         """N."""
@@ -104,9 +114,7 @@ class NodeDataset:
 
     def idx(self, split: str) -> Tensor:
         """The ids of the labelled nodes of ``"train"``, ``"val"`` or ``"test"``."""
-        if split not in SPLITS:
-            raise UnknownNameError("split", split, SPLITS)
-        ids: Tensor = getattr(self, f"{split}_idx")
+        ids: Tensor = getattr(self, f"{choice('split', split, SPLITS)}_idx")
         return ids
 
     def part(self, split: str) -> NodeDataset:
@@ -144,6 +152,7 @@ class NodeDataset:
         See :func:`armagnn.data.split.random_split` for how it is drawn: a seed gives the same split everywhere.
         Features that are standardised are standardised anew, on the new training nodes.
         """
+        seed = check_seed(seed)
         if self.multilabel:
             raise ParameterError(f"{self.name} has many labels per node: a split by classes needs one label per node.")
         train_idx, val_idx, test_idx = random_split(self.y, seed, per_class=per_class, val=val, test=test)
@@ -159,21 +168,22 @@ class NodeDataset:
 
     def to(self, device: torch.device | str) -> NodeDataset:
         """The same dataset with every tensor on `device`."""
+        place = device_of(device)
         return replace(
             self,
-            x=self.x.to(device),
-            edge_index=self.edge_index.to(device),
-            y=self.y.to(device),
-            train_idx=self.train_idx.to(device),
-            val_idx=self.val_idx.to(device),
-            test_idx=self.test_idx.to(device),
-            graph=None if self.graph is None else self.graph.to(device),
-            edge_weight=None if self.edge_weight is None else self.edge_weight.to(device),
+            x=self.x.to(place),
+            edge_index=self.edge_index.to(place),
+            y=self.y.to(place),
+            train_idx=self.train_idx.to(place),
+            val_idx=self.val_idx.to(place),
+            test_idx=self.test_idx.to(place),
+            graph=None if self.graph is None else self.graph.to(place),
+            edge_weight=None if self.edge_weight is None else self.edge_weight.to(place),
         )
 
     def derived(self, change: str) -> NodeDataset:
         """The same dataset with another checksum, for something that was done to it."""
-        return replace(self, sha256=self._changed(change))
+        return replace(self, sha256=self._changed(instance("change", change, str, "a text")))
 
     def _changed(self, change: str) -> str:
         return hashlib.sha256(f"{self.sha256} {change}".encode()).hexdigest()

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from armagnn.errors import ParameterError
+
 Kind = Literal["nodes", "multilabel", "graphs", "images", "documents", "signals", "molecules"]
 KINDS: Final = ("nodes", "multilabel", "graphs", "images", "documents", "signals", "molecules")
 
@@ -37,6 +39,10 @@ class Entry:
     also: Mapping[str, str] = field(default_factory=dict)
     paper: Mapping[str, str] = field(default_factory=dict)
     differences: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.file, str) or not isinstance(self.also, Mapping):
+            raise ParameterError("file must be the name of a file, also a dict of further files and their checksums.")
 
     @property
     def files(self) -> dict[str, str]:

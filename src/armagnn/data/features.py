@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,8 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from armagnn.checks import choice, finite, ids, instance, integer, real, tensor
+from armagnn.checks import device as check_device
 from armagnn.data.graphs import FEATURE_KINDS, GraphsDataset
-from armagnn.errors import DataError, ParameterError, ShapeError, UnknownNameError
+from armagnn.errors import DataError, DeviceError, ParameterError, ShapeError, shown
 
 SMALLEST_DEVIATION: Final = 0.01
 """Of the largest distance from the mean, the least that the deviation of a feature counts as: a feature that is nearly
@@ -36,6 +38,12 @@ class NodeFeatures:
     x: Tensor
     names: tuple[str, ...]
     vocabulary: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        tensor("x", self.x, 2)
+        instance("names", self.names, tuple, "a tuple of names")
+        if len(self.names) != self.x.shape[1] or not all(isinstance(name, str) for name in self.names):
+            raise ShapeError(f"names must be {self.x.shape[1]} texts, one for each column, got {shown(self.names)}.")
 
     @property
     def numeric(self) -> Tensor:
@@ -65,10 +73,14 @@ def node_features(
         >>> found.x[0]
         tensor([2., 0., 1., 0., 0., 0., 0., 0., 0.])
     """
+    instance("dataset", dataset, GraphsDataset, "a set of graphs")
+    if kinds is not None:
+        instance("kinds", kinds, (list, tuple), "a list of kinds of node features")
+        kinds = tuple(choice("kind of node features", kind, FEATURE_KINDS) for kind in kinds)
     chosen = dataset.feature_kinds if kinds is None else tuple(kinds)
-    for kind in chosen:
-        if kind not in FEATURE_KINDS:
-            raise UnknownNameError("kind of node features", kind, FEATURE_KINDS)
+    if vocabulary is not None:
+        instance("vocabulary", vocabulary, (list, tuple, set, frozenset, range), "a list of node labels, integers")
+        vocabulary = [integer("a label of the vocabulary", label, -(2**63), 2**63 - 1) for label in vocabulary]
     labels, attributes = dataset.node_labels, dataset.node_attr
     known: tuple[int, ...] = ()
     columns: list[Tensor] = []
@@ -123,6 +135,7 @@ def clustering(dataset: GraphsDataset) -> Tensor:
         >>> int((clustering(load_graphs("mutag")) > 0).sum())  # there are no triangles in these molecules
         0
     """
+    instance("dataset", dataset, GraphsDataset, "a set of graphs")
     return torch.from_numpy(_ratio(_adjacency(dataset))).float().to(dataset.ptr.device)
 
 
@@ -190,6 +203,19 @@ class Scaler:
     mean: Tensor
     deviation: Tensor
 
+    def __post_init__(self) -> None:
+        for name, value in (("mean", self.mean), ("deviation", self.deviation)):
+            tensor(name, value, 1)
+            if value.shape != self.mean.shape or not value.is_floating_point() or value.dtype != self.mean.dtype:
+                raise ShapeError(
+                    "mean and deviation must be floats of one type, one for each column, got "
+                    f"{self.mean.dtype} of {tuple(self.mean.shape)} and {value.dtype} of {tuple(value.shape)}."
+                )
+            if not value.is_meta:
+                finite(name, value, advice="replace or leave out such columns")
+        if not self.deviation.is_meta and not bool((self.deviation > 0).all()):
+            raise ParameterError("deviation must be positive: columns are divided by it.")
+
     @classmethod
     def fit(
         cls, x: Tensor, nodes: Tensor, *, floor: float = SMALLEST_DEVIATION, columns: Tensor | None = None
@@ -202,29 +228,57 @@ class Scaler:
         targets take ``floor=0``. Columns outside the mask `columns` (F,) stay as they are, e.g. one-hot ones with
         ``columns=features.numeric``.
         """
-        if x.dim() != 2 or not x.is_floating_point():
-            raise ShapeError(f"x must be (N, F) floats, got {x.dtype} of shape {tuple(x.shape)}.")
-        rows = x[nodes].double()
+        floor = real("floor", floor, least=0)
+        tensor("x", x, 2)
+        if not x.is_floating_point() or x.is_meta:
+            raise ShapeError(f"x must be (N, F) floats with values, got {x.dtype} of shape {tuple(x.shape)}.")
+        rows = x[_rows(nodes, len(x))].double()
         if not len(rows):
             raise ParameterError("nodes is empty: a scaler is fitted on one row or more.")
+        finite("x", rows, advice="replace them, or leave out such rows or columns")
+        if columns is not None and (tensor("columns", columns, 1).dtype != torch.bool or len(columns) != x.shape[1]):
+            raise ShapeError(f"columns must be a mask ({x.shape[1]},), got {columns.dtype} of {tuple(columns.shape)}.")
         mean, size = rows.mean(dim=0), rows.abs().amax(dim=0)
         distance = (rows - mean).abs().amax(dim=0)
         deviation = spread(rows.std(dim=0, correction=0), distance, size, floor=floor)
         if columns is not None:
             mean, deviation = torch.where(columns, mean, 0.0), torch.where(columns, deviation, 1.0)
-        return cls(mean.to(x.dtype), deviation.to(x.dtype))
+        # what is smaller than every normal number of the type of x would be rounded to zero
+        return cls(mean.to(x.dtype), deviation.clamp(min=torch.finfo(x.dtype).tiny).to(x.dtype))
 
     def __call__(self, x: Tensor) -> Tensor:
         """Scale rows, (..., F)."""
+        self._check(x)
         return (x - self.mean) / self.deviation
 
     def inverse(self, x: Tensor) -> Tensor:
         """Undo the scaling."""
+        self._check(x)
         return x * self.deviation + self.mean
 
     def to(self, device: torch.device | str) -> Scaler:
         """The same scaler on `device`."""
-        return Scaler(self.mean.to(device), self.deviation.to(device))
+        place = check_device(device)
+        return Scaler(self.mean.to(place), self.deviation.to(place))
+
+    def _check(self, x: Tensor) -> None:
+        """Refuse what does not have the columns."""
+        tensor("x", x)
+        small = x.is_floating_point() and x.dtype.itemsize < 2  # arithmetic has no eight-bit floats
+        if x.is_complex() or small or not x.dim() or x.shape[-1] != len(self.mean):
+            raise ShapeError(f"x must be (..., {len(self.mean)}) real numbers, got {x.dtype} of {tuple(x.shape)}.")
+        if x.device != self.mean.device:
+            raise DeviceError(f"x is on {x.device}, but the scaler on {self.mean.device}: move one of them with to().")
+
+
+def _rows(nodes: Any, count: int) -> Tensor:
+    """Return ids of rows, or a mask of them, as what selects them."""
+    if isinstance(nodes, Tensor) and nodes.dtype == torch.bool:
+        tensor("nodes", nodes, 1)
+        if len(nodes) != count or nodes.is_meta:
+            raise ShapeError(f"nodes must be ids of rows, or a mask ({count},), got a mask {tuple(nodes.shape)}.")
+        return nodes
+    return ids("nodes", nodes, count)
 
 
 def nodes_of(dataset: GraphsDataset, graphs: Tensor) -> Tensor:
@@ -235,6 +289,7 @@ def nodes_of(dataset: GraphsDataset, graphs: Tensor) -> Tensor:
         >>> nodes_of(load_graphs("mutag"), torch.tensor([0, 1])).sum()
         tensor(30)
     """
+    instance("dataset", dataset, GraphsDataset, "a set of graphs")
     wanted = torch.zeros(dataset.num_graphs, dtype=torch.bool, device=dataset.ptr.device)
-    wanted[graphs] = True
+    wanted[ids("graphs", graphs, dataset.num_graphs).to(dataset.ptr.device)] = True
     return wanted[dataset.graph]

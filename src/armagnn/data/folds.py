@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from armagnn.checks import instance, tensor
 from armagnn.data import checks
 from armagnn.data.arrays import Arrays, pack_arrays, read_arrays
 from armagnn.data.checks import NO_LABEL
@@ -49,6 +50,10 @@ class Fold:
     val: Tensor
     test: Tensor
 
+    def __post_init__(self) -> None:
+        for part in ("train", "val", "test"):
+            tensor(part, getattr(self, part), 1)
+
     def __repr__(self) -> str:
         return f"Fold(train={len(self.train)}, val={len(self.val)}, test={len(self.test)})"
 
@@ -65,6 +70,7 @@ def folds(dataset: GraphsDataset, *, seed: int | None = None) -> list[Fold]:
         >>> folds(mutag)[:2], folds(mutag, seed=3)[0].test[:5]
         ([Fold(train=152, val=17, test=19), Fold(train=152, val=17, test=19)], tensor([ 6, 12, 14, 17, 39]))
     """
+    instance("dataset", dataset, GraphsDataset, "a set of graphs")
     if seed is None and dataset.name in KEPT:
         return _kept(dataset)
     return draw_folds(dataset.y, SEED if seed is None else seed)
@@ -77,6 +83,7 @@ def own_split(dataset: GraphsDataset) -> Fold:
         >>> own_split(load_graphs("bench-hard-small"))  # doctest: +SKIP
         Fold(train=245, val=29, test=26)
     """
+    instance("dataset", dataset, GraphsDataset, "a set of graphs")
     if dataset.split is None:
         raise DataError(f"{dataset.name} has no split of its own: take one of its ten folds.")
     train, val, test = ((dataset.split == part).nonzero().squeeze(1) for part in range(3))
@@ -122,8 +129,8 @@ def _fold(test: Tensor, val: Tensor) -> Fold:
 def content_sha256(dataset: GraphsDataset) -> str:
     """Return the checksum of the graphs and labels themselves, however the file was compressed."""
     digest = hashlib.sha256()
-    for tensor in (dataset.ptr, dataset.edge_index, dataset.y):
-        digest.update(np.ascontiguousarray(tensor.cpu().numpy()).tobytes())
+    for part in (dataset.ptr, dataset.edge_index, dataset.y):
+        digest.update(np.ascontiguousarray(part.cpu().numpy()).tobytes())
     return digest.hexdigest()
 
 

@@ -10,6 +10,8 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from armagnn import checks
+from armagnn.data.archives import Header, agree
 from armagnn.data.arrays import as_array, digest_of
 from armagnn.errors import ParameterError
 
@@ -67,6 +69,14 @@ class GraphsDataset:
     feature_kinds: tuple[str, ...] = FEATURE_KINDS
     notes: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        checks.tensor("edge_index", self.edge_index, 2)
+        checks.tensor("ptr", self.ptr, 1)
+        checks.tensor("y", self.y, 1, 2)
+        for name in ("node_labels", "node_attr", "edge_labels", "edge_weight", "split"):
+            if getattr(self, name) is not None:
+                checks.tensor(name, getattr(self, name))
+
     @classmethod
     def of(
         cls,
@@ -98,7 +108,7 @@ class GraphsDataset:
             >>> GraphsDataset.of([[0, 2, 3], [1, 3, 4]], [0, 2, 5], [0, 1])
             GraphsDataset('graphs', graphs=2, nodes=5, edges=6, classes=2)
         """
-        from armagnn.data.graphs_file import graphs_of  # it makes such datasets, of files too
+        from armagnn.data.graphs_file import LABELLED, graphs_of  # it makes such datasets, of files too
 
         optional = {
             "y": y, "node_labels": node_labels, "node_attr": node_attr, "edge_labels": edge_labels,
@@ -106,7 +116,9 @@ class GraphsDataset:
         }  # fmt: skip
         given = {"edge_index": edge_index, "ptr": ptr} | {n: v for n, v in optional.items() if v is not None}
         arrays = {name: as_array(name, value) for name, value in given.items()}
-        return graphs_of(arrays, name="graphs", source="graphs", sha256=digest_of(arrays), labelled=y is not None)
+        agree({name: Header(array.shape, array.dtype) for name, array in arrays.items()}, LABELLED, "graphs")
+        made = graphs_of(arrays, name="graphs", source="graphs", sha256="", labelled=y is not None)
+        return replace(made, sha256=digest_of(arrays))
 
     @property
     def regression(self) -> bool:
@@ -139,15 +151,9 @@ class GraphsDataset:
         Edges come graph by graph, in the order that they have within their graph here. Classes and their number stay,
         even if none of the graphs is of some class.
         """
-        device = self.ptr.device
-        ids = torch.as_tensor(ids, device=device)
-        if ids.dim() != 1 or ids.numel() == 0 or ids.is_floating_point() or ids.dtype == torch.bool:
-            raise ParameterError(f"ids must be one or more numbers of graphs, got {ids.dtype} of {tuple(ids.shape)}.")
-        ids = ids.long()
-        if int(ids.min()) < 0 or int(ids.max()) >= self.num_graphs:
-            raise ParameterError(
-                f"ids hold {int(ids.min())} .. {int(ids.max())}; they must lie in 0 .. {self.num_graphs - 1}."
-            )
+        ids = checks.ids("ids", ids, self.num_graphs).to(self.ptr.device)
+        if not ids.numel():
+            raise ParameterError("ids is empty: a set has one graph or more.")
         nodes, ptr = _slices(self.ptr, ids)
         edges, edge_ptr = self._edges_of(ids)
         shift = torch.repeat_interleave(ptr[:-1] - self.ptr[ids], edge_ptr.diff(), output_size=len(edges))
@@ -177,9 +183,10 @@ class GraphsDataset:
 
     def to(self, device: torch.device | str) -> GraphsDataset:
         """The same dataset with every tensor on `device`."""
+        place = checks.device(device)
         names = ("edge_index", "ptr", "y", "node_labels", "node_attr", "edge_labels", "edge_weight", "split")
         tensors: dict[str, Any] = {name: getattr(self, name) for name in names}
-        moved: dict[str, Any] = {name: None if t is None else t.to(device) for name, t in tensors.items()}
+        moved: dict[str, Any] = {name: None if t is None else t.to(place) for name, t in tensors.items()}
         return replace(self, **moved)
 
     def __len__(self) -> int:

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from armagnn.checks import flag
 from armagnn.data import checks
 from armagnn.data.archives import Axes
 from armagnn.data.arrays import Arrays, check_digest, read_arrays, read_file
@@ -49,6 +50,7 @@ def parse_graphs_file(
     content: bytes, *, name: str, source: str, sha256: str | None = None, provenance: str = "", labelled: bool = True
 ) -> GraphsDataset:
     """Turn the bytes of a file into a dataset called `name`; `source` is what errors call the file."""
+    flag("labelled", labelled)
     digest = check_digest(content, source, sha256)
     names, axes = (ARRAYS, LABELLED) if labelled else (ARRAYS[:-1], AXES)
     arrays = read_arrays(content, names, source, what="graphs", axes=axes)

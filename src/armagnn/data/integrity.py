@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from armagnn.checks import instance
 from armagnn.data.catalogue import all_entries, find_entry
 from armagnn.data.store import find
 from armagnn.errors import DataError
@@ -29,6 +30,9 @@ def verify(names: Iterable[str] = ()) -> list[Check]:
         >>> verify(["cora"])
         [Check(name='cora', file='cora.npz', state='ok', note='embedded/cora.npz')]
     """
+    if isinstance(names, str):
+        names = [names]
+    instance("names", names, (list, tuple, set, frozenset, dict), "a list of names of datasets")
     entries = {name: find_entry(name) for name in names} or all_entries()
     found = []
     for name, entry in entries.items():

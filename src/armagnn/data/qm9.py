@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from armagnn.checks import instance
 from armagnn.data import checks
 from armagnn.data.archives import Axes, gunzip
 from armagnn.data.arrays import Arrays, check_digest, read_arrays
@@ -86,6 +87,7 @@ def with_bond_orders(molecules: GraphsDataset) -> GraphsDataset:
         >>> with_bond_orders(ethene).edge_weight
         tensor([2., 2.])
     """
+    instance("molecules", molecules, GraphsDataset, "a set of graphs")
     types = molecules.edge_labels
     if types is None or (len(types) and not 1 <= int(types.min()) <= int(types.max()) < len(ORDERS)):
         raise DataError(f"{molecules.name} has no types of bonds (edge_labels 1 to {len(ORDERS) - 1}).")

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from armagnn.checks import flag, instance, tensor
 from armagnn.data.features import NodeFeatures, node_features
 from armagnn.data.graphs import GraphsDataset
 from armagnn.errors import ParameterError, ShapeError
@@ -42,7 +43,10 @@ def refined_classes(
         >>> len(refined_classes(load_graphs("mutag")).unique())
         175
     """
+    instance("dataset", dataset, GraphsDataset, "a set of graphs")
     features = node_features(dataset) if features is None else features
+    instance("features", features, NodeFeatures, "NodeFeatures, as node_features gives them")
+    flag("edge_labels", edge_labels)
     if features.x.shape[0] != dataset.num_nodes:
         raise ShapeError(f"features are of {features.x.shape[0]} nodes, but the graphs have {dataset.num_nodes}.")
     if edge_labels and dataset.edge_labels is None:
@@ -103,6 +107,8 @@ def bound(dataset: GraphsDataset, classes: Tensor) -> Bound:
         >>> bound(mutag, refined_classes(mutag))
         Bound(classes=175, twins=0.1276595744680851, best={'accuracy': 1.0})
     """
+    instance("dataset", dataset, GraphsDataset, "a set of graphs")
+    tensor("classes", classes)
     if classes.shape != (dataset.num_graphs,):
         raise ShapeError(f"classes must be of shape ({dataset.num_graphs},), got {tuple(classes.shape)}.")
     number, size = np.unique(classes.numpy(force=True), return_inverse=True, return_counts=True)[1:]

@@ -10,6 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from armagnn.checks import choice, dense, tensor
+from armagnn.checks import device as device_of
+from armagnn.checks import ids as checks_ids
 from armagnn.errors import DataError, DTypeError, ParameterError
 from armagnn.operators import entries
 
@@ -54,6 +57,12 @@ class SignalsDataset:
     table: Tensor | None = None
     words: tuple[str, ...] = ()
     provenance: str = ""
+
+    def __post_init__(self) -> None:
+        tensor("edge_index", self.edge_index, 2)
+        tensor("x", self.x, 2)
+        for name in ("y", "train_idx", "val_idx", "test_idx"):
+            tensor(name, getattr(self, name), 1)
 
     @classmethod
     def of(
@@ -117,16 +126,15 @@ class SignalsDataset:
 
     def idx(self, split: str) -> Tensor:
         """The signals of "train", "val" or "test"."""
-        if split not in SPLITS:
-            raise ParameterError(f"split must be one of {', '.join(SPLITS)}, got {split!r}.")
-        ids: Tensor = getattr(self, f"{split}_idx")
+        ids: Tensor = getattr(self, f"{choice('split', split, SPLITS)}_idx")
         return ids
 
     def to(self, device: torch.device | str) -> SignalsDataset:
         """The same dataset with every tensor on `device`."""
+        place = device_of(device)
         names = ("edge_index", "x", "y", "train_idx", "val_idx", "test_idx", "edge_weight", "table")
         tensors: dict[str, Any] = {name: getattr(self, name) for name in names}
-        moved: dict[str, Any] = {name: None if t is None else t.to(device) for name, t in tensors.items()}
+        moved: dict[str, Any] = {name: None if t is None else t.to(place) for name, t in tensors.items()}
         return replace(self, **moved)
 
     def __len__(self) -> int:
@@ -142,20 +150,21 @@ class SignalsDataset:
 
 def _tensor(name: str, value: Any) -> Tensor:
     """Return a dense tensor of numbers; integers are of a type that torch can compare."""
+    if isinstance(value, range):
+        raise DTypeError(f"{name} must be a tensor, array or list of numbers, got {value}.")
     try:
         if isinstance(value, np.ndarray):  # torch takes no views backwards, and no foreign order of bytes
             value = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("="))
         found = torch.as_tensor(value)
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, RuntimeError, OverflowError, MemoryError) as error:
         raise DTypeError(f"{name} must be a tensor, array or list of numbers: {error}") from error
-    if found.layout is not torch.strided:
-        raise DTypeError(f"{name} must be dense, got {found.layout}.")
+    dense(name, found, "(...)")
     return found.long() if found.dtype in (torch.uint16, torch.uint32, torch.uint64) else found
 
 
 def _ids(name: str, value: Any, count: int) -> Tensor:
     """Return the signals of a split, of `count` in all, by their numbers."""
-    ids = _tensor(name, list(value) if isinstance(value, range) else value)
+    ids = checks_ids(name, value, count) if isinstance(value, range) else _tensor(name, value)
     if ids.dtype == torch.bool and ids.shape == (count,):
         ids = ids.nonzero().squeeze(1)
     if ids.dim() != 1 or not ids.numel():

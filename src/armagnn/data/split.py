@@ -7,6 +7,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from armagnn.checks import integer, tensor
 from armagnn.errors import ParameterError
 from armagnn.kernels.random import bits
 
@@ -23,14 +24,13 @@ def shuffled(seed: int, purpose: int, count: int, *, step: int = 0) -> Tensor:
         >>> shuffled(3, SPLIT, 5).tolist()
         [1, 0, 4, 2, 3]
     """
-    check_seed(seed)
+    seed = check_seed(seed)
     return bits(torch.tensor([seed]), purpose, step, torch.arange(count)).argsort(stable=True)
 
 
-def check_seed(seed: int) -> None:
+def check_seed(seed: int) -> int:
     """Refuse what the generator cannot take as a seed."""
-    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**63:
-        raise ParameterError(f"seed must be an integer of 0 .. 2^63 - 1, got {seed!r}.")
+    return integer("seed", seed, 0, 2**63 - 1)
 
 
 def random_split(
@@ -46,10 +46,13 @@ def random_split(
         >>> [ids.tolist() for ids in random_split(y, 0, per_class=1, val=1, test=2)]
         [[4, 5], [1], [2, 3]]
     """
-    for name, count in (("per_class", per_class), ("val", val), ("test", test)):
-        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-            raise ParameterError(f"{name} must be an integer of at least 1, got {count!r}.")
-    device, y = y.device, y.cpu()
+    tensor("y", y, 1)
+    if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool or not y.numel():
+        raise ParameterError(f"y must be labels, one integer for each node, got {y.dtype} of shape {tuple(y.shape)}.")
+    per_class, val, test = (integer(*each, 1) for each in (("per_class", per_class), ("val", val), ("test", test)))
+    device, y = y.device, y.long().cpu()
+    if int(y.max()) >= len(y):
+        raise ParameterError(f"y holds {int(y.max())}; labels of {len(y)} nodes are 0 .. C-1, or -1 for none.")
     order = shuffled(seed, SPLIT, len(y))
     order = order[y[order] >= 0]
     label = y[order]

@@ -15,12 +15,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from armagnn.data.arrays import read_file
+from armagnn.checks import choice
+from armagnn.data.arrays import path_of, read_file
 from armagnn.data.checks import NO_LABEL, told_apart, varied
 from armagnn.data.graphs import GraphsDataset
 from armagnn.data.text_table import read_table
 from armagnn.data.undirected import undirected
-from armagnn.errors import DataError, UnknownNameError
+from armagnn.errors import DataError
 
 Target = Literal["auto", "labels", "attributes", "none"]
 TARGETS: Final = ("auto", "labels", "attributes", "none")
@@ -63,9 +64,8 @@ def read_tu_folder(path: str | Path, *, target: Target = "auto") -> GraphsDatase
         ...
         armagnn.errors.DataError: ...two_graph_indicator.txt, line 4: names graph 3; there are 2 (lines of ...).
     """
-    if target not in TARGETS:
-        raise UnknownNameError("target", target, TARGETS)
-    folder = _Folder.open(Path(path), target != "none")
+    choice("target", target, TARGETS)
+    folder = _Folder.open(Path(path_of(path)), target != "none")
     y, num_classes, values = _targets(folder, target)
     graph = _indicator(folder, None if y is None else len(y))
     num_graphs = int(graph.max()) + 1
@@ -108,9 +108,10 @@ class _Folder:
 
     @classmethod
     def open(cls, path: Path, to_learn: bool) -> _Folder:
-        if not path.is_dir():
-            raise DataError(f"{path}: is not a folder.")
-        names = sorted(file.name for file in path.iterdir() if not file.name.startswith("."))
+        try:
+            names = sorted(file.name for file in path.iterdir() if not file.name.startswith("."))
+        except (OSError, ValueError) as error:  # of a name that no file can have: ValueError
+            raise DataError(f"{path}: is not a folder that can be read.") from error
         found = [name for name in names if name.endswith("_A.txt") or name == "A.txt"]
         if len(found) != 1:
             what = f"has {', '.join(found)}" if found else "has no file that ends in _A.txt"

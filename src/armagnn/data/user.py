@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from armagnn.data.arrays import check_digest, opened, read_file
+from armagnn.data.arrays import check_digest, opened, path_of, read_file
 from armagnn.data.atomic import write_whole
-from armagnn.data.catalogue import all_entries, parse, path_of
+from armagnn.data.catalogue import all_entries, parse
 from armagnn.data.counts import Statistics, statistics
 from armagnn.data.dataset import NodeDataset
 from armagnn.data.entries import CATALOGUE, Entry, Kind
@@ -25,7 +25,7 @@ def read_own(path: str | os.PathLike[str]) -> NodeDataset | GraphsDataset:
         >>> read_own("papers.npz")  # doctest: +SKIP
     """
     file = Path(path_of(path))
-    if file.is_dir():
+    if os.path.isdir(file):
         return read_tu_folder(file)
     content = read_file(file)
     entry = Entry(file.name, check_digest(content, str(file)), "", kind=_kind(content, str(file)))
@@ -42,7 +42,7 @@ def add(path: str | os.PathLike[str], name: str | None = None) -> tuple[str, Sta
         >>> add("papers.npz", name="papers")  # doctest: +SKIP
     """
     path = Path(path_of(path))
-    if path.is_dir():
+    if os.path.isdir(path):
         raise DataError(
             f"{path}: is a folder, which is used where it lies (armagnn train graphs --data {path}). Only .npz files "
             "are added."

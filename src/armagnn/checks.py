@@ -340,13 +340,6 @@ def instance(name: str, value: Any, kind: type | tuple[type, ...], what: str) ->
     return value
 
 
-def flag(name: str, value: Any) -> bool:
-    """Return True or False; no number and no array is one."""
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    raise DTypeError(f"{name} must be True or False, got {shown(value)}.")
-
-
 def tensor(name: str, value: Any, *axes: int) -> Tensor:
     """Return a dense tensor with one of these numbers of axes, on any device, "meta" too, or as vmap batches it."""
     if not isinstance(value, Tensor):

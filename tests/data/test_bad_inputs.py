@@ -95,7 +95,7 @@ def test_devices_and_splits() -> None:
         (lambda: data.node_features(MUTAG, vocabulary=[float("nan")]), ParameterError),  # type: ignore[list-item]
         (lambda: data.bound(MUTAG, None), DTypeError),  # type: ignore[arg-type]
         (lambda: data.refined_classes(MUTAG, MUTAG.y), DTypeError),  # type: ignore[arg-type]
-        (lambda: data.make_bench_hard(0, small=np.zeros(3)), DTypeError),  # type: ignore[arg-type]
+        (lambda: data.make_bench_hard(0, small=np.zeros(3)), ParameterError),  # type: ignore[arg-type]
         (lambda: data.make_bench_hard(0.5), ParameterError),  # type: ignore[arg-type]
         (lambda: data.verify(3), DTypeError),  # type: ignore[arg-type]
         (lambda: random_split(torch.tensor([0.5, 1.0]), 0), ParameterError),

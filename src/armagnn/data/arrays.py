@@ -114,7 +114,7 @@ def digest_of(arrays: Arrays) -> str:
 
 
 def path_of(name: Any) -> str:
-    """Return a name, or a path, as text.
+    """Return a name, or a path, as text; it stays as it is, as ``./mutag`` is a folder and ``mutag`` a name.
 
     Example:
         >>> path_of(Path("my", "graphs")) == os.path.join("my", "graphs")

@@ -38,6 +38,8 @@ WALL = 30.0
 MEMORY = 3 << 30
 """Bytes that a child may add to what it starts with."""
 BATCH = 200
+ODD = ("raw", "hang", "nan", "crash", "wrong")
+"""Outcomes that should not be."""
 
 
 class Hang(BaseException):
@@ -106,7 +108,7 @@ def draw(calls: Sequence[Any], count: int, seed: int, pairs: float = 0.15) -> li
 def attempt(calls: Sequence[Any], item: Input) -> Finding:
     """Give one input, and say what came back."""
     from armagnn.errors import ArmagnnError
-    from attack.pool import UserError, bad
+    from attack.pool import UserError, Wrong, bad
 
     call, text = calls[item.call], item.text(calls)
     start = time.monotonic()
@@ -125,6 +127,8 @@ def attempt(calls: Sequence[Any], item: Input) -> Finding:
         finding.message = _message(error)
     except UserError:
         finding.outcome = "the user's own"
+    except Wrong as error:
+        finding.outcome, finding.message = "wrong", _message(error)
     except Hang:
         finding.outcome, finding.place = "hang", "?"
     except BaseException as error:
@@ -329,16 +333,19 @@ REFUSED = frozenset(["data.load_signals", "data.fetch", "data.make_news", "data.
 
 def report(findings: Sequence[Finding], rooms: Sequence[str]) -> str:
     """A table of the outcomes by room, and the places of what should not be."""
-    kinds = ("typed", "valid", "the user's own", "raw", "hang", "nan", "crash")
-    table = Counter((finding.input.partition(".")[0], finding.outcome) for finding in findings)
-    lines = [f"{'room':12}{'inputs':>8}" + "".join(f"{kind:>16}" for kind in kinds)]
+    kinds = ("typed", "valid", "the user's own", *ODD)
+    table: Counter[tuple[str, str]] = Counter()
+    for finding in findings:
+        name = re.split(r"[#(]", finding.input)[0]
+        table[name if name in rooms else name.partition(".")[0], finding.outcome] += 1
+    lines = [f"{'room':20}{'inputs':>8}" + "".join(f"{kind:>16}" for kind in kinds)]
     for room in [*rooms, "all"]:
         row = [sum(n for (r, k), n in table.items() if k == kind and room in (r, "all")) for kind in kinds]
-        lines.append(f"{room:12}{sum(row):8}" + "".join(f"{number:16}" for number in row))
+        lines.append(f"{room:20}{sum(row):8}" + "".join(f"{number:16}" for number in row))
     lines.append("")
     groups: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in findings:
-        if finding.outcome in ("raw", "hang", "nan", "crash"):
+        if finding.outcome in ODD:
             groups.setdefault(
                 (finding.outcome, finding.place or finding.input.partition("(")[0], finding.error), []
             ).append(finding)
@@ -364,21 +371,31 @@ def main() -> int:
     with workplace():
         calls = all_calls(rooms)
         if options.replay:
-            return _replay(calls, parse(options.replay, calls))
-        items = draw(calls, options.count, options.seed)
-        findings: list[Finding] = []
-        for first in range(0, len(items), BATCH):
-            findings += run_batch(calls, items[first : first + BATCH])
-            if sys.stderr.isatty():
-                print(f"\r{len(findings)}", end="", file=sys.stderr)
-    print(report(findings, rooms))
-    odd = [asdict(finding) for finding in findings if finding.outcome in ("raw", "hang", "nan", "crash")]
-    if json_path:
-        json_path.write_text(json.dumps({"seed": options.seed, "inputs": len(findings), "odd": odd}, indent=1))
+            return replay(calls, parse(options.replay, calls))
+        findings = run_all(calls, draw(calls, options.count, options.seed))
+    return finish(findings, rooms, json_path, options.seed)
+
+
+def run_all(calls: Sequence[Any], items: Sequence[Input]) -> list[Finding]:
+    """Give all inputs, batch by batch."""
+    findings: list[Finding] = []
+    for first in range(0, len(items), BATCH):
+        findings += run_batch(calls, items[first : first + BATCH])
+        if sys.stderr.isatty():
+            print(f"\r{len(findings)}", end="", file=sys.stderr)
+    return findings
+
+
+def finish(findings: Sequence[Finding], names: Sequence[str], path: Path | None, seed: int) -> int:
+    """Print the report, write the odd ones, and return the exit status."""
+    print(report(findings, names))
+    odd = [asdict(finding) for finding in findings if finding.outcome in ODD]
+    if path:
+        path.write_text(json.dumps({"seed": seed, "inputs": len(findings), "odd": odd}, indent=1))
     return min(len(odd), 1)
 
 
-def _replay(calls: Sequence[Any], item: Input) -> int:
+def replay(calls: Sequence[Any], item: Input) -> int:
     """Give one input in this process, with the whole traceback."""
     from attack.pool import bad
 

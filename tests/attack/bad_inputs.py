@@ -116,7 +116,7 @@ def attempt(calls: Sequence[Any], item: Input) -> Finding:
         args = call.args | {name: bad(value, call.args[name]) for name, value in item.bad}
     except Exception:
         return Finding(text, "no such value")
-    finite = _finite(list(args.values()))
+    finite = _finite(list(args.values())) and ("@nan_function" not in dict(item.bad).values())
     finding = Finding(text, "valid")
     try:
         result = call.run(**args)

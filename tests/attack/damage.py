@@ -205,7 +205,7 @@ def _catalogue(folder: Path) -> Any:
 def _spectrum(folder: Path) -> Any:
     from armagnn.spectral import spectrum
 
-    ring = torch.stack([torch.arange(150), torch.arange(1, 151) % 150])  # smaller graphs are not kept
+    ring = torch.stack([torch.arange(520), torch.arange(1, 521) % 520])  # smaller graphs are not kept
     op = GraphOperator.from_edge_index(torch.cat([ring, ring.flip(0)], 1))
     return digest(*spectrum(op, cache=folder))
 
@@ -247,8 +247,8 @@ def _interrupted(config: Any, folder: Path) -> None:
         experiment.SAVE_EVERY = every
 
 
-def prepare() -> dict[str, tuple[Path, Answer]]:
-    """Make all folders in the current one; return each with how it is read."""
+def prepare(tables: bool = True) -> dict[str, tuple[Path, Answer]]:
+    """Make all folders in the current one; return each with how it is read. Tables take long."""
     here = Path.cwd()
     found: dict[str, tuple[Path, Answer]] = {}
 
@@ -282,6 +282,8 @@ def prepare() -> dict[str, tuple[Path, Answer]]:
     data.add(own, "papers")
     data.add(graphs_file(here / "graphs.npz", rings()), "rings")
     _spectrum(folder("spectrum", _spectrum))
+    if not tables:
+        return found
     results = CHECKOUT / "results"
     shutil.copytree(results, here / "whole" / "page")
     found["page"] = here / "whole" / "page", _page
@@ -299,9 +301,9 @@ def _cora_table(folder: Path) -> None:
     write_sealed(folder / "node-classification.csv", to_csv(few))
 
 
-def calls() -> Iterator[Call]:
+def calls(tables: bool = True) -> Iterator[Call]:
     """A call for each folder, whose argument is the seed of the damage."""
-    for name, (whole, answer) in prepare().items():
+    for name, (whole, answer) in prepare(tables).items():
         with tempfile.TemporaryDirectory() as copy:
             truth = answer(Path(shutil.copytree(whole, Path(copy, "at"))))
 

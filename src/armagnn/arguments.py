@@ -1,0 +1,319 @@
+"""Arguments are checked against the annotations of the function that takes them: one decorator, one kind of error.
+
+A function says what it takes once, in its signature; `checked` holds every call to it. What lies within a type (a
+range, a shape, a name that is known) stays with the function and `armagnn.checks`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Real
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from armagnn import checks
+from armagnn.errors import ArmagnnError, DTypeError, ParameterError, shown
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Read = Callable[[Any], Any]
+"""Returns a value as the function wants it; raises `_Other` where it is something else."""
+
+INT64: Final = 2**63 - 1
+SHORT: Final = 4
+"""Elements of a sequence that an error looks at."""
+
+
+class _Other(Exception):
+    """A value is not of the kind."""
+
+
+def checked(decorated: Decorated) -> Decorated:
+    """Check the arguments of a function, a method or a class against the annotations, at every call.
+
+    A whole number may also be one of numpy or a tensor without axes, and comes as an `int`; so with `float` and `bool`.
+    ``Tensor`` means a plain dense one (see `armagnn.checks.dense`). Elements of sequences and values of mappings are
+    looked at, those of iterators are not. ``Any``, and what cannot be looked up, lets everything pass. Compiled code
+    stays free of the checks.
+
+    Example:
+        >>> @checked
+        ... def repeat(text: str, times: int = 2) -> str:
+        ...     return text * times
+        >>> repeat("ab", np.int64(3))
+        'ababab'
+        >>> repeat("ab", 1.5)
+        Traceback (most recent call last):
+        armagnn.errors.ParameterError: times must be an integer, got 1.5.
+    """
+    if isinstance(decorated, type):
+        decorated.__init__ = _wrapped(decorated.__init__)  # type: ignore[misc]
+        return decorated
+    return _wrapped(decorated)  # type: ignore[return-value]
+
+
+def _wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    parameters = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
+    places = [parameter.name for parameter in parameters if parameter.kind is not parameter.KEYWORD_ONLY]
+
+    @functools.cache
+    def readers() -> dict[str, tuple[Read, str, Any]]:
+        found = {}
+        for parameter in parameters:
+            kind = _resolved(parameter.annotation, function)
+            if kind is not Any:
+                found[parameter.name] = _reader(kind), _described(kind), parameter.default
+        return found
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return function(*args, **kwargs)
+        wanted = readers()
+        given = list(args)
+        for place, name in enumerate(places[: len(given)]):
+            if name in wanted:
+                given[place] = _read(name, given[place], *wanted[name])
+        for name in kwargs.keys() & wanted.keys():
+            kwargs[name] = _read(name, kwargs[name], *wanted[name])
+        return function(*given, **kwargs)
+
+    return call
+
+
+def _read(name: str, value: Any, reader: Read, described: str, default: Any) -> Any:
+    if value is default:
+        return value
+    try:
+        return reader(value)
+    except _Other as error:
+        wrong = error.args[0] if error.args else value
+        kind: type[ArmagnnError] = ParameterError if described.startswith(_PLAIN) else DTypeError
+        raise kind(f"{name} must be {described}, got {_named(wrong)}.") from None
+    except (MemoryError, RecursionError):
+        raise ParameterError(f"{name} is too large or too deep to be read.") from None
+
+
+def _named(value: Any) -> str:
+    """What a value is, for an error: a short one as it stands, of others the type."""
+    kind = checks._not_dense(value) if isinstance(value, Tensor) else None
+    if kind is not None:
+        return kind
+    plain = value is None or isinstance(value, bool | int | float | str | bytes | list | tuple | dict | set)
+    return shown(value) if plain or getattr(value, "ndim", None) is not None else f"an object of {type(value).__name__}"
+
+
+# ---------------------------------------------------------------------------------------------------------- annotations
+
+
+def _resolved(annotation: Any, function: Callable[..., Any]) -> Any:
+    """The annotation itself, from its text; Any for one that is missing or names what is imported for mypy only."""
+    if annotation is inspect.Parameter.empty:
+        return Any
+    if not isinstance(annotation, str):
+        return annotation
+    module = sys.modules.get(function.__module__)
+    try:
+        return eval(annotation, vars(module) if module else {})  # the source of the package, no text of a user
+    except (NameError, AttributeError, TypeError):
+        return Any
+
+
+def _reader(kind: Any) -> Read:
+    """The reader of an annotation."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if kind in _READERS:
+        return _READERS[kind]
+    if isinstance(kind, str):
+        return _anything  # a text within an annotation
+    if origin in (typing.Union, types.UnionType):
+        return _one_of([_reader(part) for part in inner])
+    if origin is typing.Literal:
+        return _one_of([_reader(type(value)) for value in inner])
+    if origin is Callable or kind is Callable:
+        return _callable
+    if origin in (Sequence, list, tuple) or kind in (list, tuple):
+        return _sequence([_reader(part) for part in inner if part is not ...])
+    if origin in (Mapping, dict) or kind is dict:
+        return _mapping(_reader(inner[-1]) if inner else _anything)
+    if origin is Iterable:
+        return _iterable
+    if not isinstance(kind, type):
+        return _anything
+    if getattr(kind, "_is_protocol", False):
+        names = [name for name in (*vars(kind), *getattr(kind, "__annotations__", {})) if not name.startswith("_")]
+        return _having(names)
+    return functools.partial(_instance, kind)
+
+
+def _described(kind: Any) -> str:
+    """An annotation in words."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if kind in _WORDS:
+        return _WORDS[kind]
+    if origin in (typing.Union, types.UnionType):
+        words = list(dict.fromkeys(_described(part) for part in inner))
+        return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+    if origin is typing.Literal:
+        return " or ".join(map(repr, inner))
+    if origin is Callable or kind is Callable:
+        return "a function"
+    if origin in (Sequence, list, tuple) and inner:
+        return f"a sequence, each {_described(inner[0])}"
+    if origin in (Mapping, dict):
+        return f"a dictionary, each value {_described(inner[-1])}"
+    if origin is Iterable:
+        return "a sequence"
+    name = getattr(kind, "__name__", str(kind))
+    return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
+
+
+# ------------------------------------------------------------------------------------------------------------- readers
+
+
+def _anything(value: Any) -> Any:
+    return value
+
+
+def _none(value: Any) -> Any:
+    if value is not None:
+        raise _Other(value)
+    return value
+
+
+def _bool(value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise _Other(value)
+    return bool(value)
+
+
+def _int(value: Any) -> int:
+    if isinstance(value, Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(value):
+        return value  # type: ignore[return-value]  # a trial's own, under vmap
+    try:
+        return checks.integer("", value, -INT64 - 1, INT64)
+    except ParameterError:
+        raise _Other(value) from None
+
+
+def _float(value: Any) -> float:
+    """A real number; NaN and infinite ones are for the function to judge."""
+    if isinstance(value, np.ndarray | Tensor) and value.ndim == 0 and checks._not_dense(torch.as_tensor(value)) is None:
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise _Other(value)
+    try:
+        number = float(value)
+    except (OverflowError, ValueError):
+        raise _Other(value) from None
+    whole: Any = value  # an integer stays one
+    return whole if type(whole) is int else number
+
+
+def _str(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _Other(value)
+    return value
+
+
+def _path(value: Any) -> Any:
+    if not isinstance(value, os.PathLike) or "\0" in os.fspath(value):
+        raise _Other(value)
+    return value
+
+
+def _tensor(value: Any) -> Tensor:
+    if checks._not_dense(value) is not None:
+        raise _Other(value)
+    return value  # type: ignore[no-any-return]
+
+
+def _callable(value: Any) -> Any:
+    if not callable(value):
+        raise _Other(value)
+    return value
+
+
+def _iterable(value: Any) -> Any:
+    if not isinstance(value, Iterable):
+        raise _Other(value)
+    return value
+
+
+def _instance(kind: type, value: Any) -> Any:
+    if not isinstance(value, kind):
+        raise _Other(value)
+    return value
+
+
+def _having(names: Sequence[str]) -> Read:
+    def read(value: Any) -> Any:
+        if isinstance(value, type) or not all(hasattr(value, name) for name in names):
+            raise _Other(value)
+        return value
+
+    return read
+
+
+def _one_of(readers: Sequence[Read]) -> Read:
+    def read(value: Any) -> Any:
+        for reader in readers:
+            try:
+                return reader(value)
+            except _Other:
+                continue
+        raise _Other(value)
+
+    return read
+
+
+def _sequence(elements: Sequence[Read]) -> Read:
+    def read(value: Any) -> Any:
+        if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
+            raise _Other(value)
+        if isinstance(value, np.ndarray):
+            if value.ndim != 1:
+                raise _Other(value)
+            value = value.tolist()
+        if isinstance(value, range) or not elements:
+            return value
+        found = [elements[min(place, len(elements) - 1)](part) for place, part in enumerate(value)]
+        return tuple(found) if isinstance(value, tuple) else found
+
+    return read
+
+
+def _mapping(reader: Read) -> Read:
+    def read(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            raise _Other(value)
+        for part in value.values():
+            reader(part)
+        return value
+
+    return read
+
+
+_READERS: Final[dict[Any, Read]] = {
+    Any: _anything, object: _anything, None: _none, type(None): _none, bool: _bool, int: _int, float: _float, str: _str,
+    Path: _path, os.PathLike: _path, os.PathLike[str]: _path, Tensor: _tensor,
+}  # fmt: skip
+_WORDS: Final = {
+    bool: "True or False", int: "an integer", float: "a real number", str: "a text", Path: "a path",
+    os.PathLike: "a path", os.PathLike[str]: "a path", Tensor: "a dense tensor", None: "None", type(None): "None",
+    Any: "anything",
+}  # fmt: skip
+_PLAIN: Final = ("an integer", "a real number", "True or False", "a text", "a path")

@@ -140,7 +140,8 @@ def _reader(kind: Any) -> Read:
     if isinstance(kind, str):
         return _anything  # a text within an annotation
     if origin in (typing.Union, types.UnionType):
-        return _one_of([_reader(part) for part in inner])
+        # a tensor stays one, with its gradient, where a number would do, too
+        return _one_of(sorted((_reader(part) for part in inner), key=lambda reader: reader in (_int, _float)))
     if origin is typing.Literal:
         return _one_of([_reader(type(value)) for value in inner])
     if origin is Callable or kind is Callable:
@@ -151,6 +152,8 @@ def _reader(kind: Any) -> Read:
         return _mapping(_reader(inner[-1]) if inner else _anything)
     if origin is Iterable:
         return _iterable
+    if origin is np.ndarray:
+        return _array
     if not isinstance(kind, type):
         return _anything
     if getattr(kind, "_is_protocol", False):
@@ -177,6 +180,8 @@ def _described(kind: Any) -> str:
         return f"a dictionary, each value {_described(inner[-1])}"
     if origin is Iterable:
         return "a sequence"
+    if origin is np.ndarray:
+        return "an array of numbers"
     name = getattr(kind, "__name__", str(kind))
     return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
 
@@ -239,6 +244,12 @@ def _tensor(value: Any) -> Tensor:
     if checks._not_dense(value) is not None:
         raise _Other(value)
     return value  # type: ignore[no-any-return]
+
+
+def _array(value: Any) -> Any:
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
+        raise _Other(value)
+    return value
 
 
 def _callable(value: Any) -> Any:
@@ -316,4 +327,4 @@ _WORDS: Final = {
     os.PathLike: "a path", os.PathLike[str]: "a path", Tensor: "a dense tensor", None: "None", type(None): "None",
     Any: "anything",
 }  # fmt: skip
-_PLAIN: Final = ("an integer", "a real number", "True or False", "a text", "a path")
+_PLAIN: Final = ("an integer", "a real number", "True or False", "a text", "a path", "a sequence", "a dictionary")

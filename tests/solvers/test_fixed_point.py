@@ -258,6 +258,6 @@ def test_a_tolerance_that_can_be_reached_is_reached(name: str) -> None:
 
 @pytest.mark.parametrize("name", SOLVERS)
 def test_no_steps_and_no_problems(name: str) -> None:
-    with pytest.raises(ParameterError, match="at least 1 step"):
+    with pytest.raises(ParameterError, match="max_iter must be an integer of at least 1"):
         SOLVERS[name](lambda x, rows: x, torch.zeros(1, 1), 1e-6, 0)
     assert SOLVERS[name](lambda x, rows: x, torch.zeros(0, 3), 1e-6, 5).value.shape == (0, 3)

@@ -237,8 +237,8 @@ def test_a_training_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
         (lambda: SignalTask(dataset(), net(), batch_size=0), "batch_size"),
         (lambda: SignalsDataset.of(EDGES, torch.zeros(3, 25), torch.zeros(4), [0], [1], [2]), r"\(S, N\)"),
         (lambda: dataset().idx("dev"), "Known: test, train, val"),
-        (lambda: SignalNet("gcn", 2, 5, strides=4), "each convolution"),  # type: ignore[arg-type]
-        (lambda: pooled_nodes(EDGES, 25, (2.0,)), "powers of 2"),  # type: ignore[arg-type]
+        (lambda: SignalNet("gcn", 2, 5, strides=4), "strides must be a sequence"),  # type: ignore[arg-type]
+        (lambda: pooled_nodes(EDGES, 25, (2.0,)), "strides must be a sequence, each an integer"),  # type: ignore[arg-type]
         (lambda: SignalTask(dataset(), SignalNet("gcn", 1, 25), batch_size=4), "with num_classes=2"),
     ],
     ids=["strides", "widths", "features", "table", "batch", "shapes", "split", "one", "real", "classes"],

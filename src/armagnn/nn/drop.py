@@ -7,7 +7,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from armagnn import kernels
+from armagnn import checks, kernels
+from armagnn.errors import DTypeError, shown
 from armagnn.kernels.random import draw_seed, pass_seed
 from armagnn.operators import CSR
 
@@ -19,6 +20,14 @@ class Zero(float):
 
     So the masks that a trial draws are the same whether the trials beside it drop something here or not.
     """
+
+
+def check_rate(p: float | Tensor) -> None:
+    """Raise unless it is a probability in [0, 1), or a tensor without axes, whose value is not read."""
+    if not isinstance(p, Tensor):
+        checks.probability("a drop rate", p)
+    elif p.dim() or not p.is_floating_point():
+        raise DTypeError(f"a drop rate must be a number or a float tensor without axes, got {shown(p)}.")
 
 
 def mask_seed(p: float | Tensor, training: bool, device: torch.device) -> Tensor | None:

@@ -9,15 +9,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from armagnn.arguments import checked
+from armagnn.checks import integer
 from armagnn.solvers.iteration import Map, Solution, iterate
 
 MEMORY = 10
 """Steps that are mixed."""
 
+MOST = 10_000
+"""The largest memory: its square is kept for every problem."""
+
 RIDGE = 1e-12
 """Added to the diagonal of the normal equations, whose diagonal is one: they are solved in float64."""
 
 
+@checked
 def anderson(function: Map, initial: Tensor, tol: float, max_iter: int, memory: int = MEMORY) -> Solution:
     r"""Solve :math:`x = g(x)` by mixing the last images, each problem with its own weights:
 
@@ -49,7 +55,7 @@ def anderson(function: Map, initial: Tensor, tol: float, max_iter: int, memory: 
         100.0
     """
     with torch.no_grad():
-        return iterate(function, initial, tol, max_iter, _Mixing(max(memory, 3)))
+        return iterate(function, initial, tol, max_iter, _Mixing(max(integer("memory", memory, most=MOST), 3)))
 
 
 class _Mixing:

@@ -12,7 +12,8 @@ from typing import Final, Literal
 import torch
 from torch import Tensor
 
-from armagnn.errors import ConvergenceError, ConvergenceWarning, ParameterError, UnknownNameError
+from armagnn.arguments import checked
+from armagnn.errors import ConvergenceError, ConvergenceWarning, ParameterError, UnknownNameError, shown
 from armagnn.solvers.anderson import anderson
 from armagnn.solvers.implicit import implicit
 from armagnn.solvers.iteration import Map, Solution, Statistics
@@ -55,11 +56,11 @@ class FixedPoint:
 
     def __post_init__(self) -> None:
         if not is_number(self.tol) or not 0 < self.tol < math.inf:
-            raise ParameterError(f"tol must be a positive number, got {self.tol!r}.")
+            raise ParameterError(f"tol must be a positive number, got {shown(self.tol)}.")
         if not is_number(self.max_iter, Integral) or self.max_iter < 1:
-            raise ParameterError(f"max_iter must be an integer of at least 1, got {self.max_iter!r}.")
+            raise ParameterError(f"max_iter must be an integer of at least 1, got {shown(self.max_iter)}.")
         if not is_number(self.contraction) or not 0 < self.contraction < 1:
-            raise ParameterError(f"contraction must lie in (0, 1), both ends excluded, got {self.contraction!r}.")
+            raise ParameterError(f"contraction must lie in (0, 1), both ends excluded, got {shown(self.contraction)}.")
         for what, name, known in (
             ("backward", self.backward, ("implicit", "unrolled")),
             ("solver", self.solver, tuple(SOLVERS)),
@@ -68,6 +69,7 @@ class FixedPoint:
             if not isinstance(name, str) or name not in known:
                 raise UnknownNameError(what, name, known)
 
+    @checked
     def solve(self, step: Map, frozen: Map, initial: Tensor) -> Solution:
         """Solve x = step(x) for P independent problems, differentiable as ``backward`` says.
 

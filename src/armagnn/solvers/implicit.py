@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from armagnn.arguments import checked
+from armagnn.checks import real_tensor
 from armagnn.errors import ParameterError
 from armagnn.solvers.iteration import Map, Solution
 
@@ -15,6 +17,7 @@ Solver = Callable[[Map, Tensor], Solution]
 """Solves x = g(x) from an initial state."""
 
 
+@checked
 def implicit(step: Map, frozen: Map, solution: Tensor, solve: Solver) -> Tensor:
     r"""Return the fixed point :math:`x = g(x, \theta)` with its gradient by the implicit function theorem,
 
@@ -41,6 +44,7 @@ def implicit(step: Map, frozen: Map, solution: Tensor, solve: Solver) -> Tensor:
         >>> torch.autograd.grad(x.sum(), a)  # of 1 / (1 - a)
         (tensor(4.0000),)
     """
+    real_tensor("solution", solution, "(P, D)")
     rows = torch.arange(solution.shape[0], device=solution.device)
     with torch.enable_grad():
         image = step(solution.detach(), rows)

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from armagnn.errors import ParameterError
+from armagnn.arguments import checked
+from armagnn.checks import integer, real_tensor
 
 Map = Callable[[Tensor, Tensor], Tensor]
 """g(x, rows): the image of states x, shape (P', D), of the problems whose numbers are ``rows``, shape (P')."""
@@ -20,6 +21,7 @@ ROUNDING = 4.0
 """A residual of so many units of rounding of the state is none."""
 
 
+@checked
 @dataclass
 class Statistics:
     """How a solve went.
@@ -44,6 +46,7 @@ class Statistics:
         return [len(trace) for trace in self.residuals]
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Solution:
     """What a solver found: ``value``, shape (P, D), and how it got there."""
@@ -75,8 +78,8 @@ def iterate(function: Map, initial: Tensor, tol: float, max_iter: int, accelerat
         max_iter: the most steps.
         acceleration: what to look at next.
     """
-    if max_iter < 1:
-        raise ParameterError(f"max_iter is {max_iter}; a solver needs at least 1 step.")
+    integer("max_iter", max_iter, 1, None)
+    real_tensor("initial", initial, "(P, D)")
     problems = initial.shape[0]
     if problems == 0:
         return Solution(initial, Statistics([], [], []))

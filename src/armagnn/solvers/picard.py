@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from armagnn.arguments import checked
 from armagnn.solvers.iteration import Map, Solution, iterate
 
 
+@checked
 def picard(function: Map, initial: Tensor, tol: float, max_iter: int) -> Solution:
     r"""Solve :math:`x = g(x)` by :math:`x^{(t+1)} = g(x^{(t)})`, until :math:`\|x^{(t+1)} - x^{(t)}\| < tol`.
 

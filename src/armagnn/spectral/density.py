@@ -8,7 +8,8 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from armagnn.checks import LARGEST, integer
+from armagnn.arguments import checked
+from armagnn.checks import LARGEST, integer, real_tensor
 from armagnn.errors import DTypeError, GraphError
 from armagnn.filters.base import MU_AXIS
 from armagnn.filters.chebyshev import jackson_damping
@@ -20,6 +21,7 @@ MARGIN: Final = 1e-6
 """Room beyond the ends, where 1 / sqrt(1 - t²) would divide by zero."""
 
 
+@checked
 @dataclass(frozen=True)
 class Density:
     r"""The distribution of the eigenvalues: :math:`\rho(\mu) \ge 0` with integral 1 over the operator's range.
@@ -35,6 +37,9 @@ class Density:
     high: float
     symbol: str = "mu"
 
+    def __post_init__(self) -> None:
+        real_tensor("moments", self.moments, "(K)")
+
     def __call__(self, mu: Tensor) -> Tensor:
         """Return the density at ``mu``, which is 0 outside the range."""
         t = self._scaled(mu)
@@ -46,6 +51,7 @@ class Density:
         slope = 2 / (self.high - self.low)
         return torch.where(inside, slope * series / (torch.pi * torch.sin(angle)), 0.0)
 
+    @checked
     def count(self, mu: Tensor) -> Tensor:
         """Return the share of eigenvalues that are at most ``mu``, from 0 to 1."""
         angle = torch.acos(self._scaled(mu).clamp(-1, 1))
@@ -71,6 +77,7 @@ class Density:
         return ax
 
 
+@checked
 def spectral_density(op: GraphOperator, moments: int = 100, probes: int = 10, seed: int = 0) -> Density:
     r"""Return the density of an operator's eigenvalues, :math:`\rho(\mu) = \frac{1}{N} \sum_m \delta(\mu - \mu_m)`.
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from armagnn.arguments import checked
 from armagnn.nn import ARMAConv
 from armagnn.operators import CSR
 from armagnn.spectral.response import empirical_response
 
 
-def stack_outputs(conv: Any, x: Tensor | CSR, op: Any) -> Tensor:
+@checked
+def stack_outputs(conv: nn.Module, x: Tensor | CSR, op: Any) -> Tensor:
     """Return what each of the K stacks of an ARMA layer gives, shape (K, ..., N, F_out); any other layer is one stack.
 
     The layer is looked at as it is used, without dropout, and left in the mode that it was in.
@@ -27,7 +29,8 @@ def stack_outputs(conv: Any, x: Tensor | CSR, op: Any) -> Tensor:
     return out
 
 
-def layer_response(conv: Any, x: Tensor | CSR, op: Any, U: Tensor) -> Tensor:
+@checked
+def layer_response(conv: nn.Module, x: Tensor | CSR, op: Any, U: Tensor) -> Tensor:
     r"""Return the empirical response (Eq. 20) of every stack of a layer, shape (K, N).
 
     Args:

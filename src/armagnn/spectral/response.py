@@ -7,6 +7,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from armagnn.arguments import checked
 from armagnn.errors import DTypeError, ParameterError, ShapeError
 from armagnn.operators import CSR
 
@@ -14,6 +15,7 @@ SILENT: Final = 1e-6
 """A component below this share of the signal's norm is rounding: layers compute in single precision."""
 
 
+@checked
 def components(U: Tensor, x: Tensor | CSR) -> Tensor:
     r"""Return :math:`c_m = \frac{1}{F} \sum_{f=1}^F u_m^T x_f`, the mean Fourier component of a signal, shape (..., N).
 
@@ -33,6 +35,7 @@ def components(U: Tensor, x: Tensor | CSR) -> Tensor:
     return x.to(U.dtype).mean(-1) @ U
 
 
+@checked
 def empirical_response(U: Tensor, x: Tensor | CSR, y: Tensor, *, silent: float = SILENT) -> Tensor:
     r"""Return the empirical response of whatever made y of x, one value per frequency,
 
@@ -64,6 +67,7 @@ def empirical_response(U: Tensor, x: Tensor | CSR, y: Tensor, *, silent: float =
     return torch.where(heard, after, torch.nan) / torch.where(heard, before, 1.0)
 
 
+@checked
 def empirical_gain(U: Tensor, x: Tensor | CSR, y: Tensor, *, silent: float = SILENT) -> Tensor:
     r"""Return :math:`g_m = \sqrt{\frac{1}{F_{out}} \sum_f (u_m^T \bar x_f)^2 / \frac{1}{F_{in}} \sum_f (u_m^T x_f)^2}`.
 
@@ -82,6 +86,7 @@ def empirical_gain(U: Tensor, x: Tensor | CSR, y: Tensor, *, silent: float = SIL
     return torch.where(heard, after, torch.nan) / torch.where(heard, before, 1.0)
 
 
+@checked
 def band_response(mu: Tensor, U: Tensor, x: Tensor | CSR, y: Tensor, bands: int = 40) -> tuple[Tensor, Tensor]:
     r"""Return the middles of equal bands of [-1, 1] (in ``mu``) and the response fitted to each, shape (..., bands).
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from armagnn.arguments import checked
 from armagnn.operators import GraphOperator
 from armagnn.solvers.eigen import MAX_NODES, eigh
 from armagnn.spectral import cache as disk
@@ -14,6 +15,7 @@ SMALL = 512
 """Up to this size computing is about as fast as reading, and nothing is written."""
 
 
+@checked
 def spectrum(
     op: GraphOperator, *, cache: bool | str | Path = True, max_nodes: int = MAX_NODES
 ) -> tuple[Tensor, Tensor]:

@@ -13,10 +13,11 @@ from torch.nn import functional as F
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from armagnn import checks
+from armagnn.arguments import checked
 from armagnn.data import Fold, GraphsDataset, NodeFeatures, Scaler, node_features, nodes_of
 from armagnn.errors import ParameterError
 from armagnn.nn import ARMAConv, CayleyConv, activations, make_conv
-from armagnn.nn.drop import drop
+from armagnn.nn.drop import check_rate, drop
 from armagnn.nn.pool import AvgPool
 from armagnn.nn.stack import Stack
 from armagnn.operators import GraphOperator
@@ -72,6 +73,7 @@ class GraphNet(nn.Module):
         ARMAConv(32, 32, num_stacks=4, num_layers=4)
     """
 
+    @checked
     def __init__(
         self,
         method: str,
@@ -106,6 +108,8 @@ class GraphNet(nn.Module):
 
     def set_rates(self, hidden: float | Tensor, skip: float | Tensor) -> None:
         """Change the drop rates; a tensor without axes may differ from trial to trial under vmap."""
+        for rate in (hidden, skip):
+            check_rate(rate)
         self.hidden_dropout = hidden
         for conv in self.convs:
             if isinstance(conv, ARMAConv):
@@ -114,10 +118,12 @@ class GraphNet(nn.Module):
                 for layer in list(conv)[1:]:  # the input of the first is dropped here
                     layer.dropout = hidden
 
+    @checked
     def trial_axis(self, name: str) -> int:
         """Where the trials go among the axes of a parameter, for `Trials`: first, as batched products want it."""
         return 0
 
+    @checked
     def operator(self, dataset: GraphsDataset, dtype: torch.dtype) -> GraphOperator:
         """The operator of all graphs of a dataset that the convolutions want; without edges if they look at none.
 
@@ -131,11 +137,13 @@ class GraphNet(nn.Module):
             op = GraphOperator.from_edge_index(dataset.edge_index[:, :0], dataset.num_nodes, dtype=dtype)
         return op
 
+    @checked
     def wants_spectra(self, graphs: GraphBatches) -> bool:
         """Are the convolutions polynomials of a high degree, faster in the frequencies of each graph?"""
         conv = self.convs[0]
         return isinstance(conv, CayleyConv) and vectors_pay(graphs.op, graphs.ptr, conv.spectral_degree(graphs.op))
 
+    @checked
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """Outputs (B, C) of the graphs of a batch, from the features (n, F) of its nodes."""
         for index, conv in enumerate(self.convs):
@@ -176,6 +184,7 @@ class GraphTask:
         (5, ['accuracy', 'loss'])
     """
 
+    @checked
     def __init__(
         self,
         dataset: GraphsDataset,
@@ -228,6 +237,7 @@ class GraphTask:
         size = max(1, CHUNK * len(ids) // max(1, self.graphs.measure(ids)[0]))
         return [self.graphs.take(part) for part in torch.split(ids, size)]
 
+    @checked
     def start(self, epoch: int) -> None:
         """Order the batches of an epoch, counted from 0."""
         self._parts = batches_of(self.fold.train.cpu(), self.batch_size, self.order, epoch)
@@ -245,25 +255,29 @@ class GraphTask:
                 return room
             level += 1
 
+    @checked
     def room(self, step: int) -> tuple[int, ...]:
         """Nodes and nonzeros that the batch of a step of this epoch is padded to; () if it is not."""
         return self._rooms[step] if self.padded else ()
 
+    @checked
     def batch(self, step: Tensor, room: tuple[int, ...]) -> GraphBatch:
         """The batch of a step of this epoch, padded to its room."""
         if self.padded:
             rows, nonzeros = room
             return self.graphs.take_padded(self._plan.index_select(0, step).squeeze(0), rows, nonzeros)
-        return self.graphs.take(self._parts[int(step)])
+        return self.graphs.take(self._parts[checks.integer("step", step.squeeze(), 0, len(self._parts) - 1)])
 
     # ---------------------------------------------------------------------------------------------------------- scores
 
+    @checked
     def loss(self, predict: Predict, batch: GraphBatch, target: Tensor | None = None) -> Tensor:
         """Cross-entropy, or the mean squared error of the target or targets, over the graphs of a batch."""
         losses = self._losses(self._outputs(predict, batch), batch, target)
         counts = (batch.ids < self.graphs.num_graphs).to(losses.dtype)  # graphs that fill up a batch do not
         return (losses * counts).sum() / counts.sum()
 
+    @checked
     def metrics(self, predict: Predict, split: str, target: Tensor | None = None) -> dict[str, Tensor]:
         """Loss and accuracy, or loss and mse (of standardised targets; they are the same), on "val" or "test".
 

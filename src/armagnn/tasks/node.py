@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from armagnn import checks
+from armagnn.arguments import checked
 from armagnn.data import NodeDataset
 from armagnn.errors import ParameterError
 from armagnn.nn import ARMAConv, make_conv
-from armagnn.nn.drop import drop
+from armagnn.nn.drop import check_rate, drop
 from armagnn.nn.stack import Stack
 from armagnn.operators import CSR, GraphOperator
 from armagnn.tasks.metrics import accuracy, cross_entropy, micro_f1
@@ -27,6 +28,7 @@ PEERS: Final = ("gat", "sage", "gin")
 Predict = Callable[[Tensor | CSR, GraphOperator | None], Tensor]
 
 
+@checked
 def conv_options(method: str, k: int, t: int) -> dict[str, Any]:
     """The arguments of `make_conv` for K and T: stacks and steps, order and Jacobi iterations, order, or L layers.
 
@@ -73,6 +75,7 @@ class NodeNet(nn.Module):
         (2708, 7)
     """
 
+    @checked
     def __init__(
         self,
         method: str,
@@ -104,6 +107,8 @@ class NodeNet(nn.Module):
 
     def set_rates(self, input: float | Tensor, hidden: float | Tensor, skip: float | Tensor) -> None:
         """Change the drop rates; a tensor without axes may differ from trial to trial under vmap."""
+        for rate in (input, hidden, skip):
+            check_rate(rate)
         self.input_dropout, self.hidden_dropout = input, hidden
         for conv in (self.conv1, self.conv2):
             if isinstance(conv, ARMAConv):
@@ -112,6 +117,7 @@ class NodeNet(nn.Module):
                 for layer in list(conv)[1:]:  # the input of the first is dropped here
                     layer.dropout = hidden
 
+    @checked
     def trial_axis(self, name: str) -> int:
         """Where the trials go among the axes of a parameter, for `Trials`.
 
@@ -122,6 +128,7 @@ class NodeNet(nn.Module):
         inputs = self.conv1.in_channels
         return 1 + list(shape).index(inputs) if name.startswith("conv1") and inputs in shape[:-1] else 0
 
+    @checked
     def forward(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
         """Logits (N, C) from features (N, F), dense or sparse."""
         hidden = self.conv1(drop(x, self.input_dropout, self.training), op)
@@ -155,6 +162,7 @@ class NodeTask:
         ['accuracy', 'loss']
     """
 
+    @checked
     def __init__(self, dataset: NodeDataset, net: NodeNet, dtype: torch.dtype = torch.float32) -> None:
         self.dataset = dataset
         self.parts: dict[str, Part] = {}
@@ -172,21 +180,26 @@ class NodeTask:
         """One step an epoch, on all training nodes."""
         return 1
 
+    @checked
     def start(self, epoch: int) -> None:
         """No epoch is different from the others."""
 
+    @checked
     def room(self, step: int) -> tuple[int, ...]:
         """No step is, either."""
         return ()
 
+    @checked
     def batch(self, step: Tensor | None = None, room: tuple[int, ...] = ()) -> Part:
         """The training nodes."""
         return self.parts["train"]
 
+    @checked
     def loss(self, predict: Predict, batch: Part, target: Tensor | None = None) -> Tensor:
         """The loss on the nodes of the batch, a tensor without axes."""
         return cross_entropy(batch.logits(predict), batch.y)
 
+    @checked
     def metrics(self, predict: Predict, split: str, target: Tensor | None = None) -> dict[str, Tensor]:
         """Loss and accuracy (and, with many labels per node, micro_f1) on the nodes of a split, without axes."""
         part = self.parts[split]

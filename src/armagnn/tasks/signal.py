@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from armagnn import checks
+from armagnn.arguments import checked
 from armagnn.data.signals import SignalsDataset
 from armagnn.errors import ParameterError, ShapeError
 from armagnn.nn import ARMAConv, GraclusPool, activations, make_conv
-from armagnn.nn.drop import drop
+from armagnn.nn.drop import check_rate, drop
 from armagnn.nn.linear import Linear
 from armagnn.nn.scaled import conv_of_scaled, scaling
 from armagnn.nn.stack import Stack
@@ -100,6 +101,7 @@ class SignalNet(nn.Module):
         (ARMAConv(32, 64, num_stacks=5, num_layers=1), Linear(in_features=3584, out_features=512, bias=True))
     """
 
+    @checked
     def __init__(
         self,
         method: str,
@@ -142,15 +144,21 @@ class SignalNet(nn.Module):
         """
         if not rates:
             return
+        if len(rates) != len(SIGNAL_RATES):
+            raise ParameterError(f"set_rates takes the {len(SIGNAL_RATES)} rates {', '.join(SIGNAL_RATES)}.")
+        for rate in rates:
+            check_rate(rate)
         self.hidden_dropout, skip = rates
         for conv in self.convs:
             if isinstance(conv, ARMAConv):
                 conv.dropout = skip
 
+    @checked
     def trial_axis(self, name: str) -> int:
         """Where the trials go among the axes of a parameter, for `Trials`: first, as batched products want it."""
         return 0
 
+    @checked
     def levels(
         self,
         edge_index: Tensor,
@@ -175,6 +183,7 @@ class SignalNet(nn.Module):
         )
         return Levels(ops, tuple(_pooling(tree, *pair) for pair in pairwise(starts)), features)
 
+    @checked
     def forward(self, x: Tensor | CSR, levels: Levels) -> Tensor:
         """Logits (B, C) from signals (B, N, F); or from the scales of a table's rows, see `conv_of_scaled`."""
         for conv, pool, op, pooling in zip(self.convs, self.pools, levels.ops, levels.poolings, strict=True):
@@ -187,6 +196,10 @@ class SignalNet(nn.Module):
             assert isinstance(x, Tensor)
             x = x if pooling is None else pooling(pool, x)
         assert isinstance(x, Tensor)
+        if not self.average and x.shape[-2] != self.num_nodes:
+            raise ShapeError(
+                f"num_nodes is {self.num_nodes}, but {x.shape[-2]} nodes are left after all pooling; see pooled_nodes."
+            )
         x = x.mean(-2) if self.average else x.flatten(-2)
         *hidden, last = self.head
         for layer in hidden:
@@ -195,6 +208,7 @@ class SignalNet(nn.Module):
         return logits
 
 
+@checked
 def pooled_nodes(edge_index: Tensor, num_nodes: int, strides: Sequence[int], edge_weight: Tensor | None = None) -> int:
     """Return how many places are left of a graph after all pooling: the ``num_nodes`` of a `SignalNet`.
 
@@ -261,6 +275,7 @@ class SignalTask:
         (3, ['accuracy', 'loss'])
     """
 
+    @checked
     def __init__(
         self,
         dataset: SignalsDataset,
@@ -305,21 +320,26 @@ class SignalTask:
 
     # --------------------------------------------------------------------------------------------------------- batches
 
+    @checked
     def start(self, epoch: int) -> None:
         """Order the batches of an epoch, counted from 0."""
         plan = torch.cat(batches_of(self.train, self.batch_size, self.order, epoch))
         write_plan(self._plan, plan, filler=int(plan[0]))
 
+    @checked
     def room(self, step: int) -> tuple[int, ...]:
         """All batches are of one size."""
         return ()
 
+    @checked
     def batch(self, step: Tensor, room: tuple[int, ...] = ()) -> tuple[Tensor, Tensor]:
         """The signals of a step of this epoch, and which of them count, both (batch size,)."""
         return self._plan.index_select(0, step).squeeze(0), self._counts.index_select(0, step).squeeze(0)
 
+    @checked
     def inputs(self, ids: Tensor) -> Tensor | CSR:
         """What the network takes of these signals, beside the levels."""
+        checks.dense("ids", ids, "(B)")
         values = self.x.index_select(0, ids).to(self.dtype) * self.node_scale
         values = values * self.signal_scale.index_select(0, ids).unsqueeze(1)
         if not self.scaled:
@@ -330,6 +350,7 @@ class SignalTask:
 
     # ---------------------------------------------------------------------------------------------------------- scores
 
+    @checked
     def loss(
         self, predict: Callable[..., Tensor], batch: tuple[Tensor, Tensor], target: Tensor | None = None
     ) -> Tensor:
@@ -338,6 +359,7 @@ class SignalTask:
         losses = F.cross_entropy(predict(self.inputs(ids), self.levels), self.y.index_select(0, ids), reduction="none")
         return (losses * counts).sum() / counts.sum()
 
+    @checked
     def metrics(self, predict: Callable[..., Tensor], split: str, target: Tensor | None = None) -> dict[str, Tensor]:
         """Loss and accuracy on "val" or "test", without axes."""
         loss = accuracy = torch.zeros((), dtype=torch.float64, device=self.device)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Self
 
 import torch
 
+from armagnn.arguments import checked
 from armagnn.checks import choice, integer, probability, real
 from armagnn.data.scaling import FEATURES
 from armagnn.errors import DeviceError, ParameterError, RunError, shown
@@ -162,6 +163,7 @@ class RunConfig:
         except ParameterError as error:
             raise RunError(f"The configuration is not valid: {error}") from error
 
+    @checked
     def differences(self, other: RunConfig) -> list[str]:
         """What `other` changes, one "option: old -> new" each."""
         if self.kind != other.kind:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from armagnn.arguments import checked
 from armagnn.checks import LARGEST
 from armagnn.data import Fold, GraphsDataset, NodeFeatures, Scaler, node_features
 from armagnn.data.graphs import FEATURE_KINDS
@@ -19,6 +20,7 @@ SHOWN: Final = 10
 """The most labels that an error lists."""
 
 
+@checked
 @dataclass(frozen=True)
 class Description:
     """How the graphs of a run are described, and what its outputs mean.
@@ -61,6 +63,7 @@ class Description:
     weighted: bool = False
 
     @classmethod
+    @checked
     def of(cls, dataset: GraphsDataset, features: NodeFeatures, fold: Fold) -> Description:
         """The description of a dataset whose training graphs are those of `fold`."""
         scaler, targets = fit_scalers(dataset, features, fold)
@@ -97,12 +100,14 @@ class Description:
         """Columns of the node features."""
         return len(self.mean)
 
+    @checked
     def features(self, data: GraphsDataset) -> Tensor:
         """The features (N, F) of the nodes of `data`, scaled; of graphs that cannot be described alike, an error."""
         self._check(data)
         x = node_features(data, kinds=self.kinds, vocabulary=self.vocabulary).x
         return Scaler(torch.tensor(self.mean), torch.tensor(self.deviation))(x)
 
+    @checked
     def own_units(self, outputs: Tensor) -> Tensor:
         """The targets (..., T) in their own units, from standardised ones."""
         return Scaler(torch.tensor(self.target_mean), torch.tensor(self.target_deviation)).inverse(outputs)

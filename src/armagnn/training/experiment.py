@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from armagnn.arguments import checked
 from armagnn.errors import ParameterError, RunError
 from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.config import RunConfig
@@ -38,6 +39,7 @@ class Watcher:
         """There is something that the user should know."""
 
 
+@checked
 def train(
     config: RunConfig,
     out: str | Path,

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import torch
 
+from armagnn.arguments import checked
 from armagnn.data import NodeDataset, load
 from armagnn.tasks import NodeNet, NodeTask, conv_options
 from armagnn.training.config import TrainConfig
@@ -20,6 +21,7 @@ def load_nodes(config: TrainConfig) -> NodeDataset:
     return load(config.dataset, features=config.features)  # type: ignore[arg-type]  # the config checks it
 
 
+@checked
 def build_network(config: TrainConfig, dataset: NodeDataset) -> NodeNet:
     """The network of `config` for `dataset`, with new weights from torch's global generator.
 

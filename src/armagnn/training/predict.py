@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from armagnn.arguments import checked
 from armagnn.data import NodeDataset
 from armagnn.errors import ParameterError, RunError, shown
 from armagnn.training.config import TrainConfig
@@ -18,6 +19,7 @@ from armagnn.training.run import Run
 from armagnn.training.sizes import Net, outline
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Prediction:
     """The probabilities (N, C) of every node of `dataset`: softmax(logits), or sigmoid(logits) with many labels."""
@@ -61,6 +63,7 @@ class Prediction:
         return table.getvalue()
 
 
+@checked
 def predict(run: Run) -> Prediction:
     """Probabilities from the best weights of a finished run, on all graphs of its dataset.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from armagnn.arguments import checked
 from armagnn.data import GraphsDataset
 from armagnn.errors import DataError, ParameterError, RunError, shown
 from armagnn.operators.batches import GraphBatches
@@ -22,6 +23,7 @@ from armagnn.training.predict import opened, trained
 from armagnn.training.run import Run
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class GraphsPrediction:
     """What is predicted for each graph.
@@ -56,6 +58,7 @@ class GraphsPrediction:
         return table.getvalue()
 
 
+@checked
 def predict_graphs(run: Run, data: str | os.PathLike[str] | GraphsDataset | None = None) -> GraphsPrediction:
     """What the best weights of a finished run say about the graphs `data`, or about its own.
 

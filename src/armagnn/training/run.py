@@ -28,6 +28,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from armagnn import checks
+from armagnn.arguments import checked
 from armagnn.errors import RunError, shown
 from armagnn.training.atomic import read_plain, write_atomic
 from armagnn.training.checkpoint import Checkpoint
@@ -72,6 +73,7 @@ def current_versions() -> dict[str, str]:
     }
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Run:
     """A run folder that is open: what was asked for, and what is finished of it.
@@ -91,6 +93,7 @@ class Run:
     manifest: Manifest
 
     @classmethod
+    @checked
     def create(cls, path: Path, config: RunConfig, dataset_sha256: str, graphs: Description | None = None) -> Run:
         """Begin a run in a vacant folder (see :func:`armagnn.training.folder.make_vacant`)."""
         run = cls(path, config, dataset_sha256, current_versions(), Manifest())
@@ -172,6 +175,7 @@ class Run:
         """What to type to continue the run."""
         return f"armagnn {self.config.command} --out {shlex.quote(str(self.path))} --resume"
 
+    @checked
     def check_data(self, sha256: str) -> None:
         """Refuse other data than those of the run."""
         if sha256 != self.dataset_sha256:
@@ -188,6 +192,7 @@ class Run:
         except ValueError as error:
             raise RunError(f"{self.path / GRAPHS}: not the description of graphs ({error}). {AGAIN}") from error
 
+    @checked
     def save_trial(self, trial: Trial) -> None:
         """Keep a finished trial for good."""
         results, weights = _trial_files(trial.seed)
@@ -195,6 +200,7 @@ class Run:
         self._write(results, to_bytes(trial.to_json()))
         self.manifest.write(self.path)
 
+    @checked
     def load_trial(self, seed: int) -> Trial:
         """A finished trial."""
         results, weights = _trial_files(seed)

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from armagnn.arguments import checked
 from armagnn.checks import integer, probability, real
 from armagnn.errors import ParameterError, shown
 
 
+@checked
 @dataclass(frozen=True)
 class Setting:
     """What may differ between the trials of a batch.
@@ -42,6 +44,7 @@ class Setting:
             object.__setattr__(self, name, value)
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """What one trial gave: metrics of the state that was best on validation, and the way there.

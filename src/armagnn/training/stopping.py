@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from armagnn.arguments import checked
 from armagnn.checks import choice, integer
 
 Score = tuple[float, ...]
@@ -44,6 +45,7 @@ class EarlyStopping:
         (1, True)
     """
 
+    @checked
     def __init__(self, stop_on: str, patience: int) -> None:
         check_stopping(stop_on, patience)
         self.stop_on = stop_on
@@ -51,6 +53,7 @@ class EarlyStopping:
         self.best: Score | None = None
         self.best_epoch = 0
 
+    @checked
     def improves(self, epoch: int, loss: float, accuracy: float) -> bool:
         """Take the validation result of `epoch`; is it the best so far?"""
         current = score(self.stop_on, loss, accuracy)
@@ -59,6 +62,7 @@ class EarlyStopping:
         self.best, self.best_epoch = current, epoch
         return True
 
+    @checked
     def exhausted(self, epoch: int) -> bool:
         """Has the patience run out at `epoch`?"""
         return epoch - self.best_epoch >= self.patience

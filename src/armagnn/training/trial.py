@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from torch import Tensor
 
+from armagnn.arguments import checked
 from armagnn.checks import integer, real
 from armagnn.errors import ParameterError, shown
 from armagnn.tasks import PEERS
@@ -19,6 +20,7 @@ SHARES: Final = ("accuracy", "micro_f1")
 """Metrics that lie between 0 and 1."""
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Trial:
     """What one seed gave: the restored state, where it was found, and the way there.
@@ -48,6 +50,7 @@ class Trial:
     state: dict[str, Tensor]
 
     @classmethod
+    @checked
     def of(cls, outcome: Outcome) -> Trial:
         """The record of an outcome; that of a training which diverged from the start is refused."""
         if outcome.best_epoch == 0 or not math.isfinite(outcome.val["loss"]):

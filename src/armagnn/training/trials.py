@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from armagnn.arguments import checked
 from armagnn.checks import integer, real
 from armagnn.errors import RunError
 from armagnn.kernels import backend
@@ -77,6 +78,7 @@ class Trials:
         [4, 4, 4]
     """
 
+    @checked
     def __init__(
         self,
         build: Callable[[], nn.Module],
@@ -143,6 +145,7 @@ class Trials:
             "settings": [[s.seed, s.lr, s.l2, s.target, *s.rates] for s in self.settings],
         }  # fmt: skip
 
+    @checked
     def restore(self, state: Mapping[str, Any], settings: Sequence[Setting]) -> bool:
         """Go on from a `state` with the trials of `settings`; False, and nothing done, if it does not have them all.
 
@@ -269,10 +272,12 @@ class Trials:
 
     # ------------------------------------------------------------------------------------------------------------ run
 
+    @checked
     def run(self, look: Callable[[Trials], None] | None = None) -> Iterator[Outcome]:
         """Train, and yield every trial when it has stopped; ``look(self)`` is called between epochs now and then."""
         return (outcome for outcome in self.in_turns(look) if outcome is not None)
 
+    @checked
     def in_turns(self, look: Callable[[Trials], None] | None = None) -> Iterator[Outcome | None]:
         """As `run`; on a GPU also None, again and again: work is queued, and other trainings may queue theirs."""
         with self._memory():
@@ -301,6 +306,7 @@ class Trials:
             if look is not None:
                 look(self)
 
+    @checked
     def probe(self, steps: int = 5) -> float:
         """Return about how many seconds an epoch takes, from a few steps and one validation; train no more with it."""
         with self._memory():

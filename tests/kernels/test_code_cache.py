@@ -105,3 +105,17 @@ def test_without_a_place_the_code_is_compiled_in_every_process(monkeypatch: pyte
     function = compiled.compiled()(twice)
     assert function(21) == 42
     assert type(function._cache).__name__ == "NullCache"
+
+
+def test_a_place_that_the_user_chose_by_its_class_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There numba's stamp, which knows one file, would be the only one."""
+    import numba
+
+    from armagnn.kernels import compiled
+
+    monkeypatch.setattr(numba.config, "CACHE_LOCATOR_CLASSES", "InTreeCacheLocator", raising=False)
+
+    def thrice(x: int) -> int:
+        return 3 * x
+
+    assert type(compiled.compiled()(thrice)._cache).__name__ == "NullCache"

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from armagnn.kernels.backends import LONG
 from armagnn.kernels.hubs import cut_long_rows
+from armagnn.kernels.reference import LONG
 
 DEGREES = st.lists(st.one_of(st.integers(0, 3), st.integers(LONG - 1, 3 * LONG + 1)), max_size=12)
 

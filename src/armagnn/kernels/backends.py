@@ -34,10 +34,6 @@ def backend(device: torch.device | str) -> ModuleType:
     return reference
 
 
-LONG: Final = 256
-"""A row of more nonzeros than this is cut into pieces on a GPU, so that it does not keep the others waiting."""
-
-
 def keep_rows_whole(rowptr: Tensor) -> None:
     """Say that no row of a matrix is to be cut: kernels then need not look for long rows, and wait for no device."""
     tell = getattr(backend(rowptr.device), "keep_rows_whole", None)

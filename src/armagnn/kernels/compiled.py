@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -13,17 +14,26 @@ from armagnn.kernels import code_cache
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function that releases the interpreter lock; options as of ``numba.njit``.
 
-    Machine code is kept in the folder of `code_cache`. Where there is none, the code is compiled in every process.
+    Machine code is kept in the folder of `code_cache`. Where there is none, or where the user chose another kind of
+    place by ``$NUMBA_CACHE_LOCATOR_CLASSES``, the code is compiled in every process.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
-        folder, before = code_cache.folder(), numba.config.CACHE_DIR
-        if folder is None:
-            return numba.njit(nogil=True, error_model="numpy", **options)(function)
-        numba.config.CACHE_DIR = str(folder)  # numba reads it as it decorates, and looks there first
-        try:
-            return numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function)
-        finally:
-            numba.config.CACHE_DIR = before
+        folder = code_cache.folder()
+        kept = None if folder is None else _kept(function, folder, options)
+        return numba.njit(nogil=True, error_model="numpy", **options)(function) if kept is None else kept
 
     return decorate
+
+
+def _kept(function: Callable[..., Any], folder: Path, options: dict[str, Any]) -> Any:
+    """Return the function with machine code in a folder; None where numba has no place, or another, for it."""
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(folder)  # numba reads it as it decorates, and looks there first
+    try:
+        made = numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function)
+    except RuntimeError:
+        return None
+    finally:
+        numba.config.CACHE_DIR = before
+    return made if folder in Path(made.stats.cache_path).parents else None

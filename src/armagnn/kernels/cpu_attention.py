@@ -12,6 +12,21 @@ from torch import Tensor
 from armagnn.kernels import threads
 from armagnn.kernels.compiled import compiled
 from armagnn.kernels.cpu_arrays import Array
+from armagnn.kernels.reference import LONG
+
+
+@compiled()
+def _carry(exact: Array, one: Array, other: Array) -> None:
+    """Add the sums of a piece of a long row (see `pieces`) to those of the pieces before."""
+    for c in range(one.size):
+        exact[0, c] += one[c]
+        exact[1, c] += other[c]
+
+
+@compiled()
+def _finish(exact: Array, one: Array, other: Array) -> None:
+    for c in range(one.size):
+        one[c], other[c] = exact[0, c], exact[1, c]
 
 
 @compiled()
@@ -20,7 +35,7 @@ def _attend_rows(
     slanted: Array, lo: int, hi: int,
 ) -> None:  # fmt: skip
     heads, width = s.shape[1], z.shape[2]
-    each = heads // z.shape[1]
+    each, exact = heads // z.shape[1], np.empty((2, width))
     for i in range(lo, hi):
         for h in range(heads):
             most, f = s[i, h], h // each
@@ -28,21 +43,34 @@ def _attend_rows(
                 most = max(most, s[col[j], h])
             x = most + d[i, h]
             most = x if x > 0 else slope * x  # the activation rises, so the largest x has the largest score
-            total, flat = z.dtype.type(0), z.dtype.type(0)
-            for c in range(width):
-                out[i, h, c], slanted[i, h, c] = 0, 0
-            for j in range(rowptr[i], rowptr[i + 1] + 1):
-                k = i if j == rowptr[i + 1] else np.int64(col[j])  # the node itself comes last, and only then
-                if k == i and j < rowptr[i + 1]:
-                    continue
-                x = s[k, h] + d[i, h]
-                weight = np.exp((x if x > 0 else slope * x) - most)
-                slant = weight if x > 0 else slope * weight
-                total += weight
-                flat += slant
+            weights, slants, long = 0.0, 0.0, rowptr[i + 1] - rowptr[i] >= LONG
+            if long:
+                exact[:] = 0
+            first = np.int64(rowptr[i])
+            while first <= rowptr[i + 1]:
+                total, flat = z.dtype.type(0), z.dtype.type(0)
                 for c in range(width):
-                    out[i, h, c] += weight * z[k, f, c]
-                    slanted[i, h, c] += slant * z[k, f, c]
+                    out[i, h, c], slanted[i, h, c] = 0, 0
+                for j in range(first, min(first + LONG, rowptr[i + 1] + 1)):
+                    k = i if j == rowptr[i + 1] else np.int64(col[j])  # the node itself comes last, and only then
+                    if k == i and j < rowptr[i + 1]:
+                        continue
+                    x = s[k, h] + d[i, h]
+                    weight = np.exp((x if x > 0 else slope * x) - most)
+                    slant = weight if x > 0 else slope * weight
+                    total += weight
+                    flat += slant
+                    for c in range(width):
+                        out[i, h, c] += weight * z[k, f, c]
+                        slanted[i, h, c] += slant * z[k, f, c]
+                weights += total
+                slants += flat
+                if long:
+                    _carry(exact, out[i, h], slanted[i, h])
+                first += LONG
+            if long:
+                _finish(exact, out[i, h], slanted[i, h])
+            total, flat = z.dtype.type(weights), z.dtype.type(slants)
             log[i, h], slopes[i, h] = most + np.log(total), flat / total
             for c in range(width):
                 out[i, h, c] /= total
@@ -64,24 +92,35 @@ def _back_rows(
     turned: Array, rest: Array, lo: int, hi: int,
 ) -> None:  # fmt: skip
     heads, width = s.shape[1], g.shape[2]
-    each = heads // g.shape[1]
+    each, exact = heads // g.shape[1], np.empty((2, width))
     for j in range(lo, hi):
         for h in range(heads):
-            total, f = g.dtype.type(0), h // each
-            for c in range(width):
-                by_z[j, h, c], turned[j, h, c] = 0, 0
-            for e in range(rowptr[j], rowptr[j + 1] + 1):
-                i = j if e == rowptr[j + 1] else np.int64(col[e])
-                if i == j and e < rowptr[j + 1]:
-                    continue
-                x = s[j, h] + d[i, h]
-                weight = np.exp((x if x > 0 else slope * x) - log[i, h])
-                slant = weight if x > 0 else slope * weight
-                total += slant * q[i, h]
+            slants, long, f = 0.0, rowptr[j + 1] - rowptr[j] >= LONG, h // each
+            if long:
+                exact[:] = 0
+            first = np.int64(rowptr[j])
+            while first <= rowptr[j + 1]:
+                total = g.dtype.type(0)
                 for c in range(width):
-                    by_z[j, h, c] += weight * g[i, f, c]
-                    turned[j, h, c] += slant * g[i, f, c]
-            rest[j, h] = total
+                    by_z[j, h, c], turned[j, h, c] = 0, 0
+                for e in range(first, min(first + LONG, rowptr[j + 1] + 1)):
+                    i = j if e == rowptr[j + 1] else np.int64(col[e])
+                    if i == j and e < rowptr[j + 1]:
+                        continue
+                    x = s[j, h] + d[i, h]
+                    weight = np.exp((x if x > 0 else slope * x) - log[i, h])
+                    slant = weight if x > 0 else slope * weight
+                    total += slant * q[i, h]
+                    for c in range(width):
+                        by_z[j, h, c] += weight * g[i, f, c]
+                        turned[j, h, c] += slant * g[i, f, c]
+                slants += total
+                if long:
+                    _carry(exact, by_z[j, h], turned[j, h])
+                first += LONG
+            if long:
+                _finish(exact, by_z[j, h], turned[j, h])
+            rest[j, h] = slants
 
 
 @compiled(parallel=True)

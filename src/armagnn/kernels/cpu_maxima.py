@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from numba import prange
 from torch import Tensor
@@ -9,6 +10,7 @@ from torch import Tensor
 from armagnn.kernels import maxima, threads
 from armagnn.kernels.compiled import compiled
 from armagnn.kernels.cpu_arrays import Array
+from armagnn.kernels.reference import LONG
 
 
 @compiled()
@@ -37,13 +39,24 @@ def _max_team(bounds: Array, rowptr: Array, col: Array, x: Array, most: Array, t
 
 @compiled()
 def _back_rows(rowptr: Array, col: Array, x: Array, most: Array, shares: Array, out: Array, lo: int, hi: int) -> None:
+    exact = np.empty(x.shape[1])
     for i in range(lo, hi):
-        for c in range(x.shape[1]):
-            out[i, c] = 0
-        for j in range(rowptr[i], rowptr[i + 1]):
-            k = col[j]
+        start, end = rowptr[i], rowptr[i + 1]
+        if end - start > LONG:
+            exact[:] = 0
+        for first in range(start, max(end, start + 1), LONG):  # long rows in pieces: see `pieces`
             for c in range(x.shape[1]):
-                out[i, c] += shares[k, c] if most[k, c] == x[i, c] else x.dtype.type(0)
+                out[i, c] = 0
+            for j in range(first, min(first + LONG, end)):
+                k = col[j]
+                for c in range(x.shape[1]):
+                    out[i, c] += shares[k, c] if most[k, c] == x[i, c] else x.dtype.type(0)
+            if end - start > LONG:
+                for c in range(x.shape[1]):
+                    exact[c] += out[i, c]
+        if end - start > LONG:
+            for c in range(x.shape[1]):
+                out[i, c] = exact[c]
 
 
 @compiled(parallel=True)

@@ -95,7 +95,7 @@ class _TrialLayer(NamedTuple):
 
 
 class _Room(NamedTuple):
-    """What a thread works in: L X unless given, X V, gathered rows, rows left by dropout, its words, and states."""
+    """What a thread works in: L X unless given, X V, gathered rows, those left by dropout, its words, states, a sum."""
 
     lx: Array
     skip: Array
@@ -104,6 +104,7 @@ class _Room(NamedTuple):
     places: Array
     words: Array
     states: Array
+    part: Array
 
 
 @compiled()
@@ -113,7 +114,7 @@ def _room(x: Array, given: bool, width: int, states: int, drops: bool) -> _Room:
     return _Room(
         matrix(0 if given else nodes, fan_in, x), matrix(nodes, width, x), matrix(ROWS, width, x),
         matrix(ROWS, width, x), np.empty(blocks, np.int64), np.empty(4 * blocks, np.uint32),
-        matrix(states * nodes, width, x),
+        matrix(states * nodes, width, x), matrix(max(fan_in, width), width, x),
     )  # fmt: skip
 
 
@@ -153,6 +154,14 @@ def _drop(layer: _TrialLayer, x: Array, added: Array, out: Array, node: int, k: 
 def _add(out: Array, x: Array) -> None:
     for i in range(out.size):
         out[i] += x[i]
+
+
+@compiled()
+def _accumulate(total: Array, a: Array, b: Array, nothing: Array, part: Array) -> None:
+    """Add a b to a total over very many rows, of which a b is one piece: added one by one they would lose digits."""
+    here = part[: total.shape[0]]
+    multiply(here, nothing, a, b, PLAIN, here, here.dtype.type(1))
+    _add(total.reshape(-1), here.reshape(-1))
 
 
 @compiled()
@@ -240,7 +249,7 @@ def _step_back(
         else:
             total = w_grad[step, k]
             _propagate(transposed, above, transposed.blocks, block, lo, hi)
-            multiply(total, total, state.T, block, PLAIN, total, layer.slope)
+            _accumulate(total, state.T, block, nothing, room.part)
             multiply(here, nothing, block, w_t[step, k], how, state, layer.slope)
         if layer.drops:
             _drop(layer, here, room.skip[lo:hi], room.skip[lo:hi], lo, k, t, room)
@@ -286,16 +295,16 @@ def _backward(
                     version, complete = min(t, versions - 1), t == 0 or versions > 1
                     if layer.drops or complete:  # the bias is added behind dropout
                         total = bias_grad[group, version, k : k + 1]
-                        multiply(total, total, ones, pre if layer.drops else skip, PLAIN, total, slope)
+                        _accumulate(total, ones, pre if layer.drops else skip, graph.nothing, room.part)
                     if complete:
                         total = v_grad[group, version, k]
-                        multiply(total, total, features.T, skip, PLAIN, total, slope)
+                        _accumulate(total, features.T, skip, graph.nothing, room.part)
                         if needs_x:
                             multiply(to_x, to_x, skip, v_t[version, k], PLAIN, to_x, slope)
                         skip[:] = zero
                 if layer.propagates_x:
                     total = w0_grad[group, k]
-                    multiply(total, total, propagated.T, pre, PLAIN, total, slope)
+                    _accumulate(total, propagated.T, pre, graph.nothing, room.part)
                     if needs_x:
                         multiply(lifted, lifted, pre, w0_t[k], PLAIN, lifted, slope)
             if layer.propagates_x and needs_x and not given:

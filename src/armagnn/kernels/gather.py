@@ -6,9 +6,11 @@ c to c + LANES, and if ``TWICE`` for d to d + LANES as well,
     out[i] = act(skip[k] + bias + sum over start <= j < end of  value[j] * x[col[j]])
 
 with all partial sums held in registers from the first to the last; ``act`` leaves what is not negative as it is and
-maps the rest to 0 (``relu``) or multiplies it by ``slope`` (1 for none). The two vectors of a block may overlap: both
-then compute the same numbers for the shared columns, which is cheaper than a masked or a scalar tail, or than going
-over the nonzeros once more. All is read before anything is written, so ``out`` may be ``skip``.
+maps the rest to 0 (``relu``) or multiplies it by ``slope`` (1 for none). Long rows are summed in pieces: see `pieces`.
+
+The two vectors of a block may overlap: both then compute the same numbers for the shared columns, which is cheaper than
+a masked or a scalar tail, or than going over the nonzeros once more. All is read before anything is written, so ``out``
+may be ``skip``.
 
 Neither loop order in plain numba reaches that: the sums go through memory at every nonzero, and the code runs at about
 half the speed (docs/performance.md has the numbers). So the loop is emitted as LLVM vector instructions, which every
@@ -25,6 +27,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from armagnn.kernels.pieces import emit_sum
 
 WIDEST: Final = 64
 """Columns of a block: 64 floats are four AVX-512 registers, or sixteen of NEON."""
@@ -105,31 +109,16 @@ def _emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any
         builder.fadd(load(skip), load(builder.gep(array["bias"].data, [column])))
         for skip, column in zip(places("skip", arg["k"]), columns, strict=True)
     ]
-    before = builder.basic_block
-    loop, done = builder.append_basic_block("nonzeros"), builder.append_basic_block("finish")
-    builder.cbranch(builder.icmp_signed("<", first, last), loop, done)
 
-    builder.position_at_end(loop)
-    j, totals = builder.phi(i64), [builder.phi(vector) for _ in columns]
-    j.add_incoming(first, before)
-    neighbour = builder.load(builder.gep(array["col"].data, [j]))
-    weight = splat(builder.load(builder.gep(array["value"].data, [j])))
-    added = [
-        builder.call(fma, [weight, load_x(x), total]) for x, total in zip(places("x", neighbour), totals, strict=True)
-    ]
-    following = builder.add(j, ir.Constant(i64, 1))
-    j.add_incoming(following, loop)
-    for total, start, more in zip(totals, initial, added, strict=True):
-        total.add_incoming(start, before)
-        total.add_incoming(more, loop)
-    builder.cbranch(builder.icmp_signed("<", following, last), loop, done)
+    def add(j: Any, totals: list[Any]) -> list[Any]:
+        neighbour = builder.load(builder.gep(array["col"].data, [j]))
+        weight = splat(builder.load(builder.gep(array["value"].data, [j])))
+        rows = places("x", neighbour)
+        return [builder.call(fma, [weight, load_x(x), total]) for x, total in zip(rows, totals, strict=True)]
 
-    builder.position_at_end(done)
-    results = [builder.phi(vector) for _ in columns]  # all of them stand before anything else in their block
+    results = emit_sum(builder, first, last, initial, add)
     slope = splat(arg["slope"])
-    for result, start, more, target in zip(results, initial, added, places("out", arg["i"]), strict=True):
-        result.add_incoming(start, before)
-        result.add_incoming(more, loop)
+    for result, target in zip(results, places("out", arg["i"]), strict=True):
         # ordered comparison: NaN is not below zero and stays; -inf times a zero slope would be NaN, hence `relu`
         below = builder.select(arg["relu"], zero, builder.fmul(result, slope))
         final = builder.select(builder.fcmp_ordered("<", result, zero), below, result)

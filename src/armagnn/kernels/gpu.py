@@ -28,10 +28,10 @@ from armagnn.kernels import (
     gpu_slicing,
     reference,
 )
-from armagnn.kernels.backends import LONG
 from armagnn.kernels.gpu_rules import ACTIVATIONS, activated, keep, keep_fours, limit_of
 from armagnn.kernels.hubs import Segments, cut_long_rows
 from armagnn.kernels.random import DROPOUT, threshold
+from armagnn.kernels.reference import LONG
 
 sort_coo, transpose = reference.sort_coo, reference.transpose  # integer sorts: torch's are as good as any
 affine, finish, stack_matmul = reference.affine, reference.finish, reference.stack_matmul

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from armagnn.kernels.backends import LONG
+from armagnn.kernels.reference import LONG
 
 
 class Segments(NamedTuple):

@@ -80,7 +80,7 @@ class Run:
             return self.kernels.gcs(*self._features(True), g, None, None, "none", 0.0)  # type: ignore[no-any-return]
         if x.dim() == 3:
             return self.kernels.outer(x, g.view(self.nodes, self.trials, -1))  # type: ignore[no-any-return]
-        return x.t() @ g
+        return reference.inner(x, g)
 
     def _features(self, transpose: bool) -> Matrix:
         """Return a sparse X or X^T; one whose values differ from trial to trial is made ready once, when needed."""
@@ -303,7 +303,7 @@ class Run:
                         w_grad[index].baddbmm_(below.permute(1, 2, 0), down.transpose(0, 1))
                     else:  # one product a stack: cuBLAS splits a long sum over the GPU, not a batch of them
                         for k in range(s.stacks):
-                            w_grad[index, k].addmm_(below[:, k].t(), down[:, k])
+                            reference.inner(below[:, k], down[:, k], w_grad[index, k])
                     up = self._times(down, w[index].transpose(1, 2))
             elif early:
                 assert propagated is not None

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels.ops import dropout, dropout_trials, sddmm, spmm, stack_matmul, transpose
+from armagnn.kernels.reference import inner
 
 
 def _swap(matrix: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -117,7 +118,7 @@ def _stack_matmul_backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
     w_grad = None
     if ctx.needs_input_grad[1]:
         # one product a stack: cuBLAS splits a single long sum over the GPU, not a batch of them
-        w_grad = torch.stack([h[:, k].t() @ g[:, k] for k in range(w.shape[0])])
+        w_grad = torch.stack([inner(h[:, k], g[:, k]) for k in range(w.shape[0])])
     return h_grad, w_grad
 
 

@@ -6,6 +6,7 @@ They are deterministic, work on any device and never hold an (edges × features)
 from __future__ import annotations
 
 import warnings
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -23,6 +24,12 @@ MEAN = False
 
 ONE_BY_ONE = False
 """Whether the signals of a batch, or trials, can be taken one by one: `cpu_signals`, `one_by_one`."""
+
+LONG: Final = 256
+"""A row of more nonzeros than this is cut into pieces: one by one its sum would lose digits, and keep a GPU waiting."""
+
+MANY_ROWS: Final = 1 << 15
+"""Up to so many rows `inner` leaves to a BLAS alone."""
 
 SLICE = 1 << 22
 """Numbers of an (edges × features) product that may exist at a time."""
@@ -59,7 +66,7 @@ def gcs(
     act: str, slope: float, seed: Tensor | None = None, p: float = 0.0, step: int = 0, target: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Return ``act(A x + dropout(skip) + bias)``."""
-    work = _accumulator(x.dtype)
+    work = torch.float64 if _has_long_rows(rowptr) else _accumulator(x.dtype)
     if value.dim() == 2:  # one matrix for each group of columns
         groups = zip(value, x.to(work).view(x.shape[0], value.shape[0], -1).unbind(1), strict=True)
         product = [gcs(rowptr, col, of_trial, part, None, None, "none", 0.0) for of_trial, part in groups]
@@ -71,6 +78,11 @@ def gcs(
         matrix = torch.sparse_csr_tensor(rowptr, col, value.to(work), shape, check_invariants=False)
         out = matrix @ x.to(work)
     return activate(_added(out, skip, bias, seed, p, step), act, slope).to(x.dtype)
+
+
+def _has_long_rows(rowptr: Tensor) -> bool:
+    """Return whether torch would lose digits: on a processor it adds up the numbers of a row one by one."""
+    return rowptr.device.type == "cpu" and rowptr.numel() > 1 and int(rowptr.diff().max()) > LONG
 
 
 def _added(out: Tensor, skip: Tensor | None, bias: Tensor | None, seed: Tensor | None, p: float, step: int) -> Tensor:
@@ -149,6 +161,20 @@ def late_step(*_: object) -> None:
 def outer(x: Tensor, g: Tensor) -> Tensor:
     """Return ``x[:, r]^T g[:, r]`` for every trial r, shape (R, F, C), of x (M, R, F) and g (M, R, C)."""
     return torch.bmm(x.permute(1, 2, 0), g.transpose(0, 1))
+
+
+def inner(a: Tensor, b: Tensor, total: Tensor | None = None) -> Tensor:
+    """Return ``a^T b`` of (M, I) and (M, J), such as the gradient of a weight matrix, or add it to a total in place.
+
+    A BLAS may add up thin matrices row by row, and in float32 then loses all but two or three digits of a million.
+    """
+    if a.shape[0] <= MANY_ROWS or a.device.type != "cpu":
+        return a.t() @ b if total is None else total.addmm_(a.t(), b)
+    pieces = a.shape[0] // LONG
+    rows = pieces * LONG
+    parts = torch.bmm(a[:rows].reshape(pieces, LONG, -1).mT, b[:rows].reshape(pieces, LONG, -1))
+    out = parts.sum(0).addmm_(a[rows:].t(), b[rows:])  # torch's sum is one of pieces
+    return out if total is None else total.add_(out)
 
 
 def trial_products(a: Tensor, b: Tensor) -> Tensor:

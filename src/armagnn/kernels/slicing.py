@@ -14,8 +14,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from armagnn.kernels.backends import LONG, backend, cut_rows, keep_rows_whole
+from armagnn.kernels.backends import backend, cut_rows, keep_rows_whole
 from armagnn.kernels.lazy import compiled_or_plain
+from armagnn.kernels.reference import LONG
 
 Array = npt.NDArray[Any]
 Structure = tuple[Tensor, Tensor, Tensor]

@@ -11,7 +11,7 @@
 =======================  =================================================================
 
 with 0 for ``slope * z`` if the slope is 0. ``a`` may be transposed or a part of another matrix; the numbers of a row of
-the others lie side by side. A ``start`` of one row is that of all rows, and one that is ``out`` lets a sum go on.
+the others lie side by side. A ``start`` of one row is that of all rows. Long sums are taken in pieces: see `pieces`.
 
 A tile of the output is held in registers over the whole sum, as a BLAS does. But a BLAS also copies its factors and
 starts threads of its own: worth it for larger matrices, and nothing to call from within a thread.
@@ -29,6 +29,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from armagnn.kernels.compiled import compiled
+from armagnn.kernels.pieces import emit_sum
 
 PLAIN: Final = 0
 ACTIVATED: Final = 1
@@ -164,29 +165,15 @@ class _Tile:
         builder, column, origin = self.builder, self.number("c"), self.constant(0)
         depth = builder.extract_value(self.array["a"].shape, 1)
         initial = [self.load(self.place("start", row, column)) for row in self.rows]
-        before = builder.basic_block
-        loop, done = builder.append_basic_block("sum"), builder.append_basic_block("finish")
-        builder.cbranch(builder.icmp_signed("<", origin, depth), loop, done)
 
-        builder.position_at_end(loop)
-        p, totals = builder.phi(self.i64), [builder.phi(self.vector) for _ in self.rows]
-        factor = self.load(self.place("b", p, column))
-        added = [
-            builder.call(self.fma, [self.splat(builder.load(self.place("a", row, p))), factor, total])
-            for row, total in zip(self.rows, totals, strict=True)
-        ]
-        following = builder.add(p, self.constant(1))
-        for phi, first, then in ((p, origin, following), *zip(totals, initial, added, strict=True)):
-            phi.add_incoming(first, before)
-            phi.add_incoming(then, loop)
-        builder.cbranch(builder.icmp_signed("<", following, depth), loop, done)
+        def add(p: Any, totals: list[Any]) -> list[Any]:
+            factor = self.load(self.place("b", p, column))
+            return [
+                builder.call(self.fma, [self.splat(builder.load(self.place("a", row, p))), factor, total])
+                for row, total in zip(self.rows, totals, strict=True)
+            ]
 
-        builder.position_at_end(done)
-        results = [builder.phi(self.vector) for _ in self.rows]
-        for result, first, then in zip(results, initial, added, strict=True):
-            result.add_incoming(first, before)
-            result.add_incoming(then, loop)
-        return results
+        return emit_sum(builder, origin, depth, initial, add)
 
     def finished(self, way: int, row: Any, z: Any) -> Any:
         """Return z as it is written."""

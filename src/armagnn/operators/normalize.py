@@ -76,25 +76,28 @@ def build(
 
 
 def inverse_sqrt_degree(adjacency: CSR) -> Tensor:
-    """Return D^-1/2, shape (N), zero where a node receives nothing."""
-    ones = torch.ones(adjacency.shape[1], 1, dtype=adjacency.dtype, device=adjacency.device)
-    degree = kernels.spmm(*adjacency._arguments(), ones).squeeze(1)  # not `@`, which autocast would round
-    _check_degrees(degree)
+    """Return D^-1/2, shape (N), zero where a node receives nothing; degrees are summed in float64."""
+    ones = torch.ones(adjacency.shape[1], 1, dtype=torch.float64, device=adjacency.device)
+    rowptr, col, value, t_rowptr, t_col, t_value, *places = adjacency._arguments()
+    exact = (rowptr, col, value.double(), t_rowptr, t_col, t_value.double(), *places)
+    degree = kernels.spmm(*exact, ones).squeeze(1)  # not `@`, which autocast would round
+    _check_degrees(degree, adjacency.dtype)
+    degree = degree.to(adjacency.dtype)
     connected = degree > 0
     # the inner `where` keeps the gradient of 0^-1/2, an infinity, out of the backward pass
     return torch.where(connected, torch.where(connected, degree, 1.0).rsqrt(), 0.0)
 
 
-def _check_degrees(degree: Tensor) -> None:
-    """Raise where a degree is so large or so small that it, or D^-1/2 squared, is no number of its type."""
+def _check_degrees(degree: Tensor, dtype: torch.dtype) -> None:
+    """Raise where a degree is so large or so small that it, or D^-1/2 squared, is no number of a type."""
     if traced():
         return
-    kind = torch.finfo(degree.dtype)
+    kind = torch.finfo(dtype)
     fine = (degree == 0) | ((degree >= kind.tiny) & (degree <= kind.max))
     if not bool(fine.all()):
         raise GraphError(
             f"the edge weights add up to a degree of {float(degree.detach()[~fine][0]):g}, outside the range of "
-            f"{degree.dtype}: rescale the weights or pass dtype=torch.float64."
+            f"{dtype}: rescale the weights or pass dtype=torch.float64."
         )
 
 

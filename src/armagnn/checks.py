@@ -373,6 +373,8 @@ def ids(name: str, value: Any, count: int) -> Tensor:
         raise ParameterError(f"{name} must be integers (n,), got {found.dtype} of shape {tuple(found.shape)}.")
     if found.is_meta:
         raise ParameterError(f"{name} must be integers from 0 to {count - 1}, got a meta tensor, which has no values.")
+    if found.numel() > LARGEST:
+        raise ParameterError(f"{name} are {found.numel()}; there may be at most {LARGEST}.")
     found = found.long()
     if found.numel() and not 0 <= int(found.min()) <= int(found.max()) < count:
         raise ParameterError(

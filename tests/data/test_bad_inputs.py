@@ -15,7 +15,7 @@ from armagnn import data
 from armagnn.data import Fold, GraphsDataset, NodeDataset, NodeFeatures, Scaler, SignalsDataset, load, load_graphs
 from armagnn.data.entries import Entry
 from armagnn.data.split import random_split
-from armagnn.errors import ArmagnnError, DTypeError, ParameterError, ShapeError
+from armagnn.errors import ArmagnnError, DeviceError, DTypeError, ParameterError, ShapeError
 
 CORA, MUTAG = load("cora"), load_graphs("mutag")
 SIGNALS = SignalsDataset.of([[0, 1], [1, 0]], torch.eye(4, 2), [0, 1, 0, 1], [0, 1], [2], [3])
@@ -84,6 +84,10 @@ def test_devices_and_splits() -> None:
         (lambda: Scaler.fit(X, torch.tensor([0]), columns=torch.tensor([True])), ShapeError),
         (lambda: Scaler.fit(X.to_sparse(), torch.tensor([0])), DTypeError),
         (lambda: SCALER(torch.zeros(4, 3)), ShapeError),
+        (lambda: SCALER(torch.zeros(4, 2, dtype=torch.bool)), ShapeError),
+        (lambda: SCALER(torch.zeros(4, 2, device="meta")), DeviceError),
+        (lambda: Scaler(torch.zeros(2), torch.ones(2, device="meta")), DeviceError),
+        (lambda: MUTAG.select(torch.zeros(1).long().expand(2**40)), ParameterError),
         (lambda: SCALER.inverse("x"), DTypeError),  # type: ignore[arg-type]
         (lambda: data.nodes_of(MUTAG, torch.tensor([188])), ParameterError),
         (lambda: data.nodes_of(MUTAG, torch.tensor([0.5])), ParameterError),

@@ -211,6 +211,8 @@ class Scaler:
                     "mean and deviation must be floats of one type, one for each column, got "
                     f"{self.mean.dtype} of {tuple(self.mean.shape)} and {value.dtype} of {tuple(value.shape)}."
                 )
+            if value.device != self.mean.device:
+                raise DeviceError(f"mean is on {self.mean.device}, but deviation on {value.device}: move one of them.")
             if not value.is_meta:
                 finite(name, value, advice="replace or leave out such columns")
         if not self.deviation.is_meta and not bool((self.deviation > 0).all()):
@@ -265,7 +267,7 @@ class Scaler:
         """Refuse what does not have the columns."""
         tensor("x", x)
         small = x.is_floating_point() and x.dtype.itemsize < 2  # arithmetic has no eight-bit floats
-        if x.is_complex() or small or not x.dim() or x.shape[-1] != len(self.mean):
+        if x.is_complex() or x.dtype == torch.bool or small or not x.dim() or x.shape[-1] != len(self.mean):
             raise ShapeError(f"x must be (..., {len(self.mean)}) real numbers, got {x.dtype} of {tuple(x.shape)}.")
         if x.device != self.mean.device:
             raise DeviceError(f"x is on {x.device}, but the scaler on {self.mean.device}: move one of them with to().")

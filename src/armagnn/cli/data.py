@@ -24,10 +24,6 @@ from armagnn.data.graphs_file import parse_graphs_file
 from armagnn.data.store import find, locate
 from armagnn.errors import DataError
 
-app = typer.Typer(no_args_is_help=True, help="The datasets: list, info, bound, verify, add, remove, fetch, make.")
-make = typer.Typer(no_args_is_help=True, help="Make a dataset: bench-hard, 20news.")
-app.add_typer(make, name="make")
-
 COLOURS = {"ok": "green", "missing": "dim", "corrupt": "red"}
 
 
@@ -44,7 +40,6 @@ def _show(console: Console, found: Statistics, title: str, paper: Mapping[str, s
     console.print(table)
 
 
-@app.command("list")
 def list_() -> None:
     """List every dataset: what it holds, its licence, and where its file is."""
     console = table_console()
@@ -57,7 +52,6 @@ def list_() -> None:
     console.print(table)
 
 
-@app.command()
 def info(
     name: Annotated[str, typer.Argument(help="A name of the catalogue, or your own .npz file or folder of graphs.")],
     paths: Annotated[bool, typer.Option(help="Compute the average shortest path, seconds on large graphs.")] = True,
@@ -90,7 +84,6 @@ def _of_entry(console: Console, name: str, paths: bool) -> dict[str, str]:
     return facts | dict(entry.also) | {"note": entry.differences}
 
 
-@app.command()
 def bound(
     name: Annotated[str, typer.Argument(help="Graphs of the catalogue, a folder in TU's format, or an .npz file.")],
     out: Annotated[Path | None, typer.Option(help="Also write it to this .csv file.", show_default=False)] = None,
@@ -119,7 +112,6 @@ def bound(
         write_whole(out, text.getvalue().encode())
 
 
-@app.command()
 def verify(
     names: Annotated[list[str] | None, typer.Argument(help="Which datasets; all of them if none is named.")] = None,
 ) -> None:
@@ -134,7 +126,6 @@ def verify(
         raise typer.Exit(1)
 
 
-@app.command()
 def add(
     file: Annotated[Path, typer.Argument(help="Your own .npz file; docs/data.md describes the format.")],
     name: Annotated[
@@ -149,7 +140,6 @@ def add(
     console.print(Text(f"{name} is in {place.source}, SHA-256 {place.accepted[0]}"), soft_wrap=True)
 
 
-@app.command()
 def remove(
     name: Annotated[str, typer.Argument(help="The name of a dataset that was added, fetched or made.")],
 ) -> None:
@@ -157,7 +147,6 @@ def remove(
     table_console().print(Text(f"{name} is removed: {room.remove(name)}"), soft_wrap=True)
 
 
-@app.command()
 def fetch(
     name: Annotated[str, typer.Argument(help="A name of the catalogue.")],
 ) -> None:
@@ -165,7 +154,6 @@ def fetch(
     table_console().print(Text(f"{name}: {room.fetch(name)}"), soft_wrap=True)
 
 
-@make.command("bench-hard")
 def make_bench_hard(
     seed: Annotated[int, typer.Option(help="The same seed draws the same graphs everywhere.")] = 0,
     small: Annotated[
@@ -195,7 +183,6 @@ def make_bench_hard(
     console.print(Text(f"{out}: SHA-256 {data.sha256}"), soft_wrap=True)
 
 
-@make.command("20news")
 def make_news(
     seed: Annotated[int, typer.Option(help="Of word2vec; the same seed gives the same graph.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Make it again, in the place of one that is there.")] = False,

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
+from armagnn import training
 from armagnn.errors import ParameterError
-from armagnn.training import GraphsConfig, Run, predict_graphs
-from armagnn.training import predict as predict_nodes
 from armagnn.training.atomic import write_atomic
 
 
@@ -36,16 +35,16 @@ def predict(
 
     The weights are those of the trial that is best on validation.
     """
-    opened = Run.open(run)
-    if isinstance(opened.config, GraphsConfig):
-        table, what = predict_graphs(opened, data).to_csv(), "graphs"
+    opened = training.Run.open(run)
+    if isinstance(opened.config, training.GraphsConfig):
+        table, what = training.predict_graphs(opened, data).to_csv(), "graphs"
     elif data is not None:
         raise ParameterError(
             f"{run}: is a run on the nodes of {opened.config.source}, which are all it can predict; --data is for runs "
             "of `armagnn train graphs`."
         )
     else:
-        table, what = predict_nodes(opened).to_csv(), "nodes"
+        table, what = training.predict(opened).to_csv(), "nodes"
     if out is None:
         typer.echo(table, nl=False)
     else:

@@ -7,16 +7,16 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
+from armagnn import training
 from armagnn.cli.consoles import whole_table
 from armagnn.paper.published import ACCURACY
-from armagnn.training import GraphsConfig, Run, RunConfig, TrainConfig
 
 COLUMNS: Final = {"accuracy": "acc. %", "micro_f1": "micro-F1 %", "mse": "MSE"}
 PERCENT: Final = ("accuracy", "micro_f1")
 ABSOLUTE: Final = "mae "
 
 
-def print_report(console: Console, run: Run) -> None:
+def print_report(console: Console, run: training.Run) -> None:
     """Print the table of a finished run and what is to be known about it."""
     metrics, config = run.metrics(), run.config
     shown = [(split, name) for split in ("val", "test") for name in COLUMNS if name in metrics[split]]
@@ -61,7 +61,7 @@ def print_report(console: Console, run: Run) -> None:
             style="dim",
             highlight=False,
         )
-    if isinstance(config, GraphsConfig):
+    if isinstance(config, training.GraphsConfig):
         train, val, test = run.graphs().sizes
         console.print(
             f"Fold {config.fold} of 10: {train} graphs for training, {val} for stopping, {test} for the test.",
@@ -71,9 +71,9 @@ def print_report(console: Console, run: Run) -> None:
     console.print("* best on validation: its weights are the run's weights.", style="dim")
 
 
-def _published(config: RunConfig) -> tuple[float, float] | None:
+def _published(config: training.RunConfig) -> tuple[float, float] | None:
     """The paper's test accuracy, if it has one for the same task."""
-    return ACCURACY.get(config.conv, {}).get(config.dataset) if isinstance(config, TrainConfig) else None
+    return ACCURACY.get(config.conv, {}).get(config.dataset) if isinstance(config, training.TrainConfig) else None
 
 
 def _number(metric: str, value: float) -> str:

@@ -128,7 +128,10 @@ def restore(
     console = output_console()
     paths = [path for name in CONFIGS if (path := folder / f"{name}.csv").exists()]
     if not paths:
-        raise DataError(f"{folder}: has no table of trials ({', '.join(f'{name}.csv' for name in CONFIGS)}).")
+        raise DataError(
+            f"{folder}: has no table of trials ({', '.join(f'{name}.csv' for name in CONFIGS)}). Name the folder that "
+            "armagnn results export wrote."
+        )
     found = [(path, read_table(path)) for path in paths]  # all are read, and so checked, before anything is made
     with Store(into) as target:
         for path, table in found:

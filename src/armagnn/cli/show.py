@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from armagnn import training
+from armagnn.cli.consoles import output_console
 from armagnn.cli.report import print_report
-from armagnn.training import Run
 
 
 def show(
     run: Annotated[Path, typer.Argument(help="The run folder.", metavar="RUN")],
 ) -> None:
     """Show what was trained and how well. Every file of the run is checked on the way."""
-    opened = Run.open(run)
-    console = Console()
+    opened = training.Run.open(run)
+    console = output_console()
     for name, value in opened.config.to_json().items():
         console.print(f"{name.replace('_', '-'):>14}  {value}", highlight=False, markup=False, soft_wrap=True)
     console.print(f"{'data sha256':>14}  {opened.dataset_sha256}", highlight=False, markup=False, soft_wrap=True)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from armagnn.errors import ParameterError, ShapeError, UnknownNameError
+from armagnn.errors import ParameterError, ShapeError, UnknownNameError, shown
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -66,7 +66,7 @@ def check(act: str | Activation | None) -> str | Activation | None:
         if act not in MODULES:
             raise UnknownNameError("activation", act, MODULES)
     elif act is not None and (isinstance(act, type) or not callable(act)):
-        raise ParameterError(f"act must be None, a name or a callable, got {act!r}.")
+        raise ParameterError(f"act must be None, a name or a callable, got {shown(act)}.")
     return act
 
 

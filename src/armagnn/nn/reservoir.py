@@ -6,7 +6,8 @@ This is the one part of the package that is written against scikit-learn, and is
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Literal, Self
+from dataclasses import replace
+from typing import Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -17,16 +18,27 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from armagnn import checks
-from armagnn.errors import ParameterError, ShapeError, UnknownNameError
+from armagnn.errors import DataError, DTypeError, ParameterError, ShapeError, shown
 from armagnn.nn import activations
 from armagnn.nn.checks import check_kind
 from armagnn.nn.contraction import check_nonexpansive, check_operator
 from armagnn.nn.pool import AvgPool, SumPool
 from armagnn.operators import GraphOperator
 from armagnn.solvers import FixedPoint
-from armagnn.solvers.fixed_point import is_number
 
 FLOATS: Final = (np.float64, np.float32)
+WIDEST: Final = 2**16
+"""The most columns of the states: each stack is solved by itself, and a wider readout is hardly solved at all."""
+
+
+class _Checked(NamedTuple):
+    """The parameters of a reservoir, as plain numbers."""
+
+    units: int
+    num_stacks: int
+    spread: float
+    input_scale: float
+    solver: FixedPoint
 
 
 class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -113,42 +125,53 @@ class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.floating[Any]]:
         """Draw the weights and return the states of all stacks side by side, shape (N, K × units)."""
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
-        self._check()
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        generator = torch.Generator().manual_seed(int(seed))
+        X = self._features(X, reset=True)
+        units, stacks, spread, scale, solver = self._check()
+        generator = torch.Generator().manual_seed(_seed(self.random_state))
 
         def normal(*shape: int) -> Tensor:
             return torch.randn(shape, generator=generator, dtype=torch.float64)
 
-        share = torch.rand(self.num_stacks, self.units, generator=generator, dtype=torch.float64)
+        share = torch.rand(stacks, units, generator=generator, dtype=torch.float64)
         share[:, 0] = 0.0  # so that the norm is the contraction
-        coefficients = self.contraction * (1.0 - self.spread * share)
-        rotation = torch.linalg.qr(normal(self.num_stacks, self.units, self.units)).Q
-        self.weight_ = ((rotation * coefficients.unsqueeze(1)) @ rotation.mT).numpy()
-        matrix = normal(X.shape[1], self.num_stacks * self.units).numpy()
+        coefficients = solver.contraction * (1.0 - spread * share)
+        with checks.room("weight_", stacks, units, units):
+            rotation = torch.linalg.qr(normal(stacks, units, units)).Q
+            self.weight_ = ((rotation * coefficients.unsqueeze(1)) @ rotation.mT).numpy()
+        with checks.room("skip_weight_", X.shape[1], stacks, units):
+            matrix = normal(X.shape[1], stacks * units).numpy()
         length = np.sqrt(np.mean(np.square(X @ matrix)))
-        matrix *= self.input_scale / (length if length > 0 else 1.0)
-        self.skip_weight_ = matrix.reshape(X.shape[1], self.num_stacks, self.units)
-        self._n_features_out = self.num_stacks * self.units
-        states, steps = self._solve(X)
+        matrix *= scale / (length if length > 0 else 1.0)
+        self.skip_weight_ = matrix.reshape(X.shape[1], stacks, units)
+        self._n_features_out = stacks * units
+        states, steps = self._solve(X, solver)
         self.steps_, self.n_iter_ = np.array(steps), max(steps)
         return states
 
     def transform(self, X: Any) -> NDArray[np.floating[Any]]:
         """Return the states of all stacks side by side, shape (N, K × units)."""
         check_is_fitted(self)
-        self._check()
-        return self._solve(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False))[0]
+        solver = self._check().solver
+        return self._solve(self._features(X, reset=False), solver)[0]
 
-    def _solve(self, X: Any) -> tuple[NDArray[np.floating[Any]], list[int]]:
+    def _features(self, X: Any, reset: bool) -> Any:
+        """Return the features as scikit-learn wants them; its errors become ours, with its words."""
+        try:
+            return validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
+        except TypeError as error:
+            raise DTypeError(str(error)) from error
+        except ValueError as error:
+            raise DataError(str(error)) from error
+
+    def _solve(self, X: Any, solver: FixedPoint) -> tuple[NDArray[np.floating[Any]], list[int]]:
         """Return the states, and the steps that each stack took."""
         dtype = torch.float32 if X.dtype == np.float32 else torch.float64
         op = self._operator(X.shape[0]).to("cpu", dtype)
         stacks, units = self.weight_.shape[:2]
-        states = torch.empty(X.shape[0], stacks, units, dtype=dtype)
+        with checks.room("states", X.shape[0], stacks, units, most=checks.LARGEST):
+            states = torch.empty(X.shape[0], stacks, units, dtype=dtype)
         # FixedPoint measures a whole state: the root of the number of its entries makes that a measure of each
-        solver = FixedPoint(self.tol * (X.shape[0] * units) ** 0.5, self.max_iter, self.contraction, solver="picard")
+        solver = replace(solver, tol=solver.tol * (X.shape[0] * units) ** 0.5)
         steps = []
         for k in range(stacks):  # one at a time: its state stays in a cache, and it stops when it may
             weight = torch.from_numpy(self.weight_[k]).to(dtype)
@@ -164,20 +187,28 @@ class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             steps += solution.statistics.steps
         return states.flatten(1).numpy(), steps
 
-    def _check(self) -> None:
-        """Raise unless every parameter lies in its range."""
-        checks.integer("units", self.units, 1)
-        checks.integer("num_stacks", self.num_stacks, 1)
-        FixedPoint(self.tol, self.max_iter, self.contraction)
-        _check_range("spread", self.spread, 0.0, 2.0)
-        _check_range("input_scale", self.input_scale, 0.0, np.inf)
+    def _check(self) -> _Checked:
+        """Return the parameters as plain numbers, and raise unless every one lies in its range."""
+        units = checks.integer("units", self.units, 1, WIDEST)
+        stacks = checks.integer("num_stacks", self.num_stacks, 1, WIDEST)
+        if units * stacks > WIDEST:
+            raise ParameterError(
+                f"units={units} and num_stacks={stacks} make {units * stacks} columns; the most are {WIDEST}."
+            )
         check_nonexpansive(activations.check(self.act))
+        return _Checked(
+            units,
+            stacks,
+            checks.real("spread", self.spread, least=0, most=2),
+            checks.real("input_scale", self.input_scale, least=0),
+            FixedPoint(self.tol, self.max_iter, self.contraction, solver="picard"),
+        )
 
     def _operator(self, nodes: int) -> GraphOperator:
         """Return the operator of the graph, which must have as many nodes as X has rows."""
         graph = np.empty((2, 0), dtype=np.int64) if self.graph is None else self.graph
         if isinstance(graph, np.ndarray):
-            graph = torch.from_numpy(graph)
+            graph = _tensor("graph", graph)
         if isinstance(graph, GraphOperator):
             op = check_kind(type(self).__name__, "arma", graph, None)
         else:
@@ -216,16 +247,22 @@ def pool_states(
                [3. ]])
     """
     pools = {"mean": AvgPool, "sum": SumPool}
-    if pool not in pools:
-        raise UnknownNameError("pool", pool, pools)
-    pooled: NDArray[np.floating[Any]] = pools[pool]()(
-        torch.from_numpy(np.asarray(states)), torch.as_tensor(ptr)
-    ).numpy()
+    layer = pools[checks.choice("pool", pool, pools)]()
+    pooled: NDArray[np.floating[Any]] = layer(_tensor("states", states), _tensor("ptr", ptr)).numpy()
     return pooled
 
 
-def _check_range(name: str, value: Any, low: float, high: float) -> None:
-    """Raise unless it is a finite number from low to high."""
-    if not is_number(value) or not np.isfinite(value) or not low <= value <= high:
-        limits = f"in [{low:g}, {high:g}]" if np.isfinite(high) else f"of at least {low:g}"
-        raise ParameterError(f"{name} must be a finite number {limits}, got {value!r}.")
+def _seed(random_state: Any) -> int:
+    """Return a seed of ours, drawn as scikit-learn draws."""
+    try:
+        return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"random_state: {error}.") from error
+
+
+def _tensor(name: str, value: Any) -> Tensor:
+    """Return numbers in any form as a tensor that lets go of its history."""
+    try:
+        return value.detach() if isinstance(value, Tensor) else torch.from_numpy(np.ascontiguousarray(value))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DTypeError(f"{name} must be an array of numbers, got {shown(value)}.") from error

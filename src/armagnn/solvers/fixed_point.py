@@ -6,14 +6,14 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Final, Literal
 
 import torch
 from torch import Tensor
 
+from armagnn import checks
 from armagnn.arguments import checked
-from armagnn.errors import ConvergenceError, ConvergenceWarning, ParameterError, UnknownNameError, shown
+from armagnn.errors import ConvergenceError, ConvergenceWarning
 from armagnn.solvers.anderson import anderson
 from armagnn.solvers.implicit import implicit
 from armagnn.solvers.iteration import Map, Solution, Statistics
@@ -44,7 +44,7 @@ class FixedPoint:
         'anderson'
         >>> FixedPoint(contraction=1.0)
         Traceback (most recent call last):
-        armagnn.errors.ParameterError: contraction must lie in (0, 1), both ends excluded, got 1.0.
+        armagnn.errors.ParameterError: contraction must be a finite number in (0, 1), got 1.0.
     """
 
     tol: float = 1e-6
@@ -55,19 +55,15 @@ class FixedPoint:
     on_failure: Literal["raise", "warn"] = "raise"
 
     def __post_init__(self) -> None:
-        if not is_number(self.tol) or not 0 < self.tol < math.inf:
-            raise ParameterError(f"tol must be a positive number, got {shown(self.tol)}.")
-        if not is_number(self.max_iter, Integral) or self.max_iter < 1:
-            raise ParameterError(f"max_iter must be an integer of at least 1, got {shown(self.max_iter)}.")
-        if not is_number(self.contraction) or not 0 < self.contraction < 1:
-            raise ParameterError(f"contraction must lie in (0, 1), both ends excluded, got {shown(self.contraction)}.")
+        object.__setattr__(self, "tol", checks.real("tol", self.tol, above=0))
+        object.__setattr__(self, "max_iter", checks.integer("max_iter", self.max_iter, 1))
+        object.__setattr__(self, "contraction", checks.real("contraction", self.contraction, above=0, below=1))
         for what, name, known in (
             ("backward", self.backward, ("implicit", "unrolled")),
             ("solver", self.solver, tuple(SOLVERS)),
             ("on_failure", self.on_failure, ("raise", "warn")),
         ):
-            if not isinstance(name, str) or name not in known:
-                raise UnknownNameError(what, name, known)
+            checks.choice(what, name, known)
 
     @checked
     def solve(self, step: Map, frozen: Map, initial: Tensor) -> Solution:
@@ -113,8 +109,3 @@ class FixedPoint:
         if not math.isfinite(worst):
             return message + "something is not finite (input, weights, a gradient, or a norm that overflows)."
         return message + "use a larger max_iter or tol, a smaller contraction, or float64."
-
-
-def is_number(value: object, kind: type = Real) -> bool:
-    """Return whether it is a number, Python's or numpy's, and no bool."""
-    return isinstance(value, kind) and not isinstance(value, bool)

@@ -15,9 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from armagnn.errors import ParameterError, shown
 from armagnn.operators import GraphOperator
 
 CACHE_VARIABLE: Final = "ARMAGNN_CACHE"
+HEADER: Final = 1 << 16
+"""More bytes than the header of an array takes."""
 FORMAT: Final = b"armagnn spectrum 1"
 """Part of every checksum: a new way of computing or writing gets a new number, and old files are not found."""
 
@@ -32,15 +35,20 @@ def folder(cache: bool | str | Path = True) -> Path | None:
     if cache is False:
         return None
     if cache is not True:
+        if not isinstance(cache, str | os.PathLike) or not os.fspath(cache):
+            raise ParameterError(f"cache must be True, False or the path of a folder, got {shown(cache)}.")
         return Path(cache)
     named = os.environ.get(CACHE_VARIABLE)
     if named:
         return None if named.lower() == "off" else Path(named)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "armagnn" / "cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "armagnn"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "armagnn"
+    try:
+        if sys.platform == "win32":
+            return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "armagnn" / "cache"
+        if sys.platform == "darwin":
+            return Path.home() / "Library" / "Caches" / "armagnn"
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "armagnn"
+    except RuntimeError:  # a user without a home, as in some containers
+        return None
 
 
 def checksum(op: GraphOperator) -> str:
@@ -54,11 +62,15 @@ def checksum(op: GraphOperator) -> str:
 
 
 def read(path: Path, nodes: int) -> tuple[Tensor, Tensor] | None:
-    """Return what the file holds, or None where there is none or it is damaged."""
+    """Return what the file holds, or None where there is none, or none that `write` made and nobody touched."""
     try:
-        with np.load(path, allow_pickle=False) as archive:  # zip's CRC-32 vouches for every array read
-            values, vectors = archive["mu"], archive["U"]
-    except (OSError, ValueError, KeyError, TypeError, EOFError, AttributeError, zipfile.BadZipFile):
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.infolist():  # what `write` does not do: it may inflate to anything
+                if member.compress_type != zipfile.ZIP_STORED or member.file_size > 8 * nodes * nodes + HEADER:
+                    return None
+        with np.load(path, allow_pickle=False) as arrays:  # zip's CRC-32 vouches for every array read
+            values, vectors = arrays["mu"], arrays["U"]
+    except Exception:  # of a damaged archive zipfile and numpy raise many kinds, and all of them mean: compute it
         return None
     if values.dtype != np.float64 or vectors.dtype != np.float64:
         return None
@@ -69,7 +81,7 @@ def read(path: Path, nodes: int) -> tuple[Tensor, Tensor] | None:
 
 def write(path: Path, values: Tensor, vectors: Tensor) -> None:
     """Write the file whole or not at all; a folder that cannot be written to means that nothing is kept."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):  # ValueError: a path with a zero byte
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
         try:

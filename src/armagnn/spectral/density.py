@@ -10,10 +10,11 @@ from torch import Tensor
 
 from armagnn.arguments import checked
 from armagnn.checks import LARGEST, integer, real_tensor
-from armagnn.errors import DTypeError, GraphError
+from armagnn.errors import GraphError
 from armagnn.filters.base import MU_AXIS
 from armagnn.filters.chebyshev import jackson_damping
 from armagnn.operators import GraphOperator
+from armagnn.solvers.eigen import check_graph
 
 MOST: Final = 10**5
 """Moments; more are a slip."""
@@ -100,9 +101,7 @@ def spectral_density(op: GraphOperator, moments: int = 100, probes: int = 10, se
         >>> round(float(density.count(torch.tensor(0.0))), 2)      # the eigenvalues are cosines: half below 0
         0.5
     """
-    if not isinstance(op, GraphOperator):
-        raise DTypeError(f"op must be a GraphOperator, got {type(op).__name__}: use GraphOperator.from_graph.")
-    op.require_symmetric("a spectral density")
+    check_graph(op).require_symmetric("a spectral density")
     if op.num_nodes == 0:
         raise GraphError("the graph has no nodes, so it has no spectrum.")
     if op.kind not in RANGES:

@@ -7,8 +7,9 @@ from pathlib import Path
 from torch import Tensor
 
 from armagnn.arguments import checked
+from armagnn.checks import integer
 from armagnn.operators import GraphOperator
-from armagnn.solvers.eigen import MAX_NODES, eigh
+from armagnn.solvers.eigen import MAX_NODES, check_graph, eigh
 from armagnn.spectral import cache as disk
 
 SMALL = 512
@@ -42,7 +43,8 @@ def spectrum(
         >>> bool(torch.allclose(U @ torch.diag(mu) @ U.T, op.to_dense()))
         True
     """
-    op.require_symmetric("a spectrum")
+    check_graph(op).require_symmetric("a spectrum")
+    max_nodes = integer("max_nodes", max_nodes, 1)
     folder = disk.folder(cache)
     if folder is None or op.num_nodes <= SMALL or op.num_nodes > max_nodes:
         return eigh(op, max_nodes)

@@ -154,6 +154,9 @@ def test_pools(pool: Any) -> None:
         if name != "none" or not isinstance(pool, GraclusPool):
             with pytest.raises(ArmagnnError, match=r"\bptr\b|\bbatch\b|\breal\b"):
                 pool(torch.ones(3, 2), odd)
+    if not isinstance(pool, GraclusPool):
+        with pytest.raises(ParameterError, match="choose smaller sizes"):
+            pool(torch.ones(3, 2), torch.zeros(1, dtype=torch.long).expand(2**40))
     for value in ODD:
         if value is not None:
             refused(lambda value=value: AvgPool(value), "slots")  # type: ignore[misc]

@@ -74,6 +74,15 @@ def test_features_of_no_kind() -> None:
         fitted.transform(X[:, :2])
 
 
+def test_features_that_no_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise MemoryError("Unable to allocate 8.00 TiB")
+
+    monkeypatch.setattr("armagnn.nn.reservoir.validate_data", full)  # a sparse matrix of 2^40 rows
+    with pytest.raises(DataError, match="Unable to allocate"):
+        small().fit(X)
+
+
 def test_graphs_and_pools_of_no_kind() -> None:
     for graph in ("cora", 3, object(), np.array([["a"]]), np.array([(1, 2.0)], dtype="i4,f8"), np.ones((2, 2), object)):
         with pytest.raises(ArmagnnError, match=r"graph|edge_index"):

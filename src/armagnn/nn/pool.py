@@ -123,8 +123,9 @@ def _checked(batch: GraphBatch | Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         raise ShapeError(f"ptr must have shape (B + 1,) for at least one graph, got {tuple(batch.shape)}.")
     if batch.device != x.device:
         raise DeviceError(f"x is on {x.device} and ptr on {batch.device}: move one with .to(device).")
-    ptr = batch.long()
-    sizes = ptr.diff()
+    with checks.room("ptr", batch.shape[0], most=checks.LARGEST):
+        ptr = batch.long()
+        sizes = ptr.diff()
     if not traced():
         first, last, least = torch.stack([ptr[0], ptr[-1], sizes.min()]).tolist()
         if first != 0 or last != nodes or least < 0:

@@ -160,7 +160,7 @@ class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             return validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
         except TypeError as error:
             raise DTypeError(str(error)) from error
-        except ValueError as error:
+        except (ValueError, MemoryError) as error:
             raise DataError(str(error)) from error
 
     def _solve(self, X: Any, solver: FixedPoint) -> tuple[NDArray[np.floating[Any]], list[int]]:

@@ -22,9 +22,6 @@ MOST_UNITS: Final = 2**16
 MOST_STEPS: Final = 1000
 """The most stacks, steps of a recursion, and layers."""
 
-LARGEST_RATE: Final = 1e6
-"""The largest learning rate, and the largest c of the penalty."""
-
 LONGEST: Final = 4096
 """Characters of the longest name or path."""
 
@@ -112,9 +109,7 @@ class RunConfig:
         if kind is float and name.endswith("dropout"):
             return probability(name, value)
         if kind is float:
-            if name == "lr":
-                return real(name, value, above=0, most=LARGEST_RATE)
-            return real(name, value, least=0, most=LARGEST_RATE)
+            return real(name, value, above=0) if name == "lr" else real(name, value, least=0)
         return _text(name, value)
 
     @property

@@ -97,7 +97,10 @@ def trained(run: Run, build: Callable[[], Net]) -> Net:
     The network takes no memory before its shapes are known to be those of the weights.
     """
     weights = run.weights()
-    net = outline(build)
+    try:
+        net = outline(build)
+    except ParameterError as error:
+        raise RunError(f"{run.path}: the network of the configuration cannot be made ({error})") from error
     expected = net.state_dict()
     for name in sorted(expected.keys() | weights.keys()):
         sides = [(tuple(w.shape), w.dtype) if w is not None else None for w in (weights.get(name), expected.get(name))]

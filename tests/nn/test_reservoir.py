@@ -19,6 +19,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from armagnn import GraphOperator
+from armagnn.data import load
 from armagnn.errors import (
     ConvergenceError,
     DTypeError,
@@ -301,3 +302,12 @@ def test_what_is_set_after_fitting_is_checked_too_and_numpys_numbers_are_numbers
         fitted.set_params(act="gelu").transform(X)
     small(max_iter=np.int64(5000), contraction=np.float32(0.5), spread=np.int64(1)).fit(X)
     assert pool_states([[1.0], [3.0]], [0, 2]).tolist() == [[2.0]]
+
+
+@pytest.mark.parametrize(("name", "least"), [("cora", 76.0), ("citeseer", 66.0)])
+def test_a_reservoir_as_it_comes_learns_citation_networks(name: str, least: float) -> None:
+    data = load(name)
+    states = ReservoirARMA(graph=data.operator(), random_state=0).fit_transform(data.x.to_dense().numpy())
+    y = data.y.numpy()
+    readout = RidgeClassifier().fit(states[data.train_idx], y[data.train_idx])
+    assert 100 * readout.score(states[data.val_idx], y[data.val_idx]) > least

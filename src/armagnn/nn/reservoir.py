@@ -71,6 +71,10 @@ class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         max_iter: the most steps of a stack; where they do not suffice, a `ConvergenceError` says so.
         random_state: seed of the weights, as everywhere in scikit-learn.
 
+    The defaults were chosen by the accuracy on the validation nodes of Cora, Citeseer and Pubmed, of ridge and logistic
+    regression with the settings of scikit-learn. What is to be learned from numbers that are no bags of words may want
+    a larger ``input_scale``.
+
     A graph is used whole: ``fit`` and ``transform`` take all of its nodes. To learn from some of them, let the readout
     do it, on rows of the states or in a pipeline by ``sample_weight``. The weights do not depend on the graph:
     ``set_params(graph=other)`` lets a fitted reservoir transform another one. Many graphs are one block-diagonal
@@ -91,20 +95,20 @@ class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         >>> X, y = cora.x.to_dense().numpy(), cora.y.numpy()
         >>> seen = np.zeros(len(y))
         >>> seen[cora.train_idx] = 1.0
-        >>> reservoir = ReservoirARMA(contraction=0.8, spread=0.0, graph=cora.operator(), random_state=0)
-        >>> model = make_pipeline(reservoir, RidgeClassifier(10.0))
+        >>> reservoir = ReservoirARMA(graph=cora.operator(), random_state=0)
+        >>> model = make_pipeline(reservoir, RidgeClassifier())
         >>> guess = model.fit(X, y, ridgeclassifier__sample_weight=seen).predict(X)
-        >>> bool((guess == y)[cora.test_idx].mean() > 0.6)
+        >>> bool((guess == y)[cora.test_idx].mean() > 0.75)
         True
     """
 
     def __init__(
         self,
-        units: int = 64,
-        num_stacks: int = 4,
+        units: int = 128,
+        num_stacks: int = 8,
         contraction: float = 0.9,
-        spread: float = 1.0,
-        input_scale: float = 0.3,
+        spread: float = 0.0,
+        input_scale: float = 0.02,
         act: str | Callable[[Tensor], Tensor] | None = "tanh",
         graph: Any = None,
         tol: float = 1e-6,

@@ -94,5 +94,5 @@ class ConvergenceError(ArmagnnError, RuntimeError):
     """An iteration did not reach its tolerance within the steps it was given."""
 
 
-class ConvergenceWarning(UserWarning):
-    """The same, where it was asked that it should only warn."""
+class ConvergenceWarning(UserWarning, RuntimeWarning):
+    """The same, where it was asked that it should only warn, or where rounding errors allow no smaller error."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -261,3 +262,65 @@ def test_no_steps_and_no_problems(name: str) -> None:
     with pytest.raises(ParameterError, match="max_iter must be an integer of at least 1"):
         SOLVERS[name](lambda x, rows: x, torch.zeros(1, 1), 1e-6, 0)
     assert SOLVERS[name](lambda x, rows: x, torch.zeros(0, 3), 1e-6, 5).value.shape == (0, 3)
+
+
+# ------------------------------------------------------------------------------------------------- what rounding leaves
+
+
+def weak(contraction: float, dtype: torch.dtype) -> tuple[Map, Tensor, Tensor]:
+    """A map that contracts by so much, where to start, and its fixed point."""
+    decay = torch.linspace(-contraction, contraction, 8, dtype=dtype)
+    return lambda x, rows: decay * x + 1, torch.zeros(1, 8, dtype=dtype), (1 / (1 - decay.double())).unsqueeze(0)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_solver_that_rounding_stops_says_so(name: str) -> None:
+    """Plain iteration in float32 reported convergence, tol=1e-6, at a relative error of 3e-3."""
+    g, start, truth = weak(0.9999, torch.float32)
+    if name == "picard":  # it sees how slowly the residual falls
+        with pytest.warns(ConvergenceWarning, match=r"tol=1e-06: the relative error may be 0\.00"):
+            SOLVERS[name](g, start, 1e-6, 200_000)
+    with pytest.warns(ConvergenceWarning, match=r"tol=1e-06: the relative error may be 0\.00"):
+        solution = SOLVERS[name](g, start, 1e-6, 200_000, contraction=0.9999)
+    (bound,) = solution.statistics.bounds
+    error = float((solution.value.double() - truth).norm() / truth.norm())
+    assert error <= bound < 0.05
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("contraction", [0.3, 0.9, 0.99])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_the_bound_holds_and_nothing_is_said_where_enough_digits_are_left(
+    name: str, contraction: float, dtype: torch.dtype
+) -> None:
+    g, start, truth = weak(contraction, dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        solution = SOLVERS[name](g, start, 1e-6, 20_000, contraction=contraction)
+    (bound,) = solution.statistics.bounds
+    assert float((solution.value.double() - truth).norm() / truth.norm()) <= bound < 1e-4
+
+
+def test_without_a_contraction_plain_iteration_goes_by_what_it_saw() -> None:
+    g, start, truth = weak(0.9, torch.float64)
+    solution = picard(g, start, 1e-6, 1000)
+    (bound,) = solution.statistics.bounds
+    assert float((solution.value - truth).norm() / truth.norm()) <= bound < 1e-5
+    assert anderson(g, start, 1e-6, 1000).statistics.bounds == [math.inf]
+
+
+def test_rounding_above_the_tolerance_without_a_contraction() -> None:
+    """No two states in float32 are as near as this tolerance asks."""
+    b = 1e4 * numbers(1, 6, seed=2).float()
+    g = affine(*(t.float() for t in linear(1, 6, 0.5, seed=1)))
+    with pytest.warns(ConvergenceWarning, match="no contraction bounds the error"):
+        anderson(lambda x, rows: g(x, rows) + b, torch.zeros(1, 6), 1e-9, 500)
+
+
+@pytest.mark.parametrize("solver", ["picard", "anderson"])
+def test_a_layer_is_warned_by_its_own_contraction(solver: Any) -> None:
+    g, start, _ = weak(0.9999, torch.float32)
+    with pytest.warns(ConvergenceWarning, match="relative error may be"):
+        solution = FixedPoint(contraction=0.9999, solver=solver, max_iter=200_000).solve(g, g, start)
+    assert solution.statistics.converged == [True]
+    assert solution.statistics.bounds[0] > 1e-4

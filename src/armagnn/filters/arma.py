@@ -207,7 +207,8 @@ class ARMAFilter(Filter):
                 f"the recursion needs |a| < 1 and this filter has |a| = {size:.4g}: (aM)^t (Eq. 10) would not die out. "
                 "Use method='exact', or design the filter with stable=True."
             )
-        a, b = self._coefficients(x)
+        _, b = self._coefficients(x)
+        a = self.a.to(x.device)
         state, statistics = recursion(op, _spread(a, x), _repeat(x, self.order), tol, max_iter or MAX_STEPS)
         log.append(statistics)
         terms = b[:, None] * state.view(len(x), self.order, -1)

@@ -24,7 +24,9 @@ RIDGE = 1e-12
 
 
 @checked
-def anderson(function: Map, initial: Tensor, tol: float, max_iter: int, memory: int = MEMORY) -> Solution:
+def anderson(
+    function: Map, initial: Tensor, tol: float, max_iter: int, memory: int = MEMORY, contraction: float | None = None
+) -> Solution:
     r"""Solve :math:`x = g(x)` by mixing the last images, each problem with its own weights:
 
     .. math::
@@ -44,6 +46,7 @@ def anderson(function: Map, initial: Tensor, tol: float, max_iter: int, memory: 
         tol: the tolerance of ||g(x) - x||.
         max_iter: the most steps (evaluations of g) of a problem.
         memory: images that are mixed, at least 3.
+        contraction: the c of g, where it is known, for `Statistics.bounds`.
 
     Example:
         >>> import torch
@@ -55,11 +58,15 @@ def anderson(function: Map, initial: Tensor, tol: float, max_iter: int, memory: 
         100.0
     """
     with torch.no_grad():
-        return iterate(function, initial, tol, max_iter, _Mixing(max(integer("memory", memory, most=MOST), 3)))
+        return iterate(
+            function, initial, tol, max_iter, _Mixing(max(integer("memory", memory, most=MOST), 3)), contraction
+        )
 
 
 class _Mixing:
     """The last images and their residuals, of all problems: slots of a ring, each usable or not for each problem."""
+
+    plain = False
 
     def __init__(self, memory: int) -> None:
         self.memory, self.count = memory, 0

@@ -10,6 +10,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from armagnn.errors import ConvergenceWarning
 from armagnn.operators import GraphOperator
 
 Product = Callable[[Tensor], Tensor]
@@ -25,7 +26,8 @@ class Statistics:
 
     Attributes:
         iterations: steps taken, of the slowest system; each is one product with the matrix for all of them.
-        residual: the largest relative residual, or for a fixed-point iteration the largest bound of the relative error.
+        residual: the largest relative residual of conjugate gradients; of the recursion the largest bound of the
+            relative error, rounding included.
         converged: the tolerance was met (by the squared system, if one was solved), or rounding errors allow no more.
         history: the largest relative residual after each step.
         squared: the matrix was not definite, so that the system with its square was solved.
@@ -37,13 +39,12 @@ class Statistics:
     history: list[float] = field(default_factory=list)
     squared: bool = False
 
-    def warn(self, name: str, advice: str) -> None:
+    def warn(self, name: str, advice: str, measure: str = "relative residual") -> None:
         """Warn if the answer is not what was asked for."""
         if not self.converged:
             warnings.warn(
-                f"{name} stopped after {self.iterations} iterations at a relative residual of {self.residual:.1e}: "
-                f"{advice}.",
-                RuntimeWarning,
+                f"{name} stopped after {self.iterations} iterations at a {measure} of {self.residual:.1e}: {advice}.",
+                ConvergenceWarning,
                 stacklevel=3,
             )
 

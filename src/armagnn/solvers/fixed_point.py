@@ -19,7 +19,7 @@ from armagnn.solvers.implicit import implicit
 from armagnn.solvers.iteration import Map, Solution, Statistics
 from armagnn.solvers.picard import picard
 
-Solver = Callable[[Map, Tensor, float, int], Solution]
+Solver = Callable[..., Solution]
 SOLVERS: Final[dict[str, Solver]] = {"anderson": anderson, "picard": picard}
 
 
@@ -29,7 +29,8 @@ class FixedPoint:
 
     Args:
         tol: the tolerance, a positive number. Where the residual no longer falls, one of 4 ε ||X|| is taken for none
-            (ε = 1.2e-7 in float32, 2.2e-16 in float64); `Statistics` says which of the two was in force.
+            (ε = 1.2e-7 in float32, 2.2e-16 in float64); `Statistics` says which of the two was in force, and bounds
+            the error. A `ConvergenceWarning` comes where that leaves less than half of the digits.
         max_iter: the most steps of a stack.
         contraction: the bound on :math:`\|W_k\|_2`, in (0, 1). Information decays over distance: what k hops away is
             wanted must not have decayed, and a bound near 1 needs many steps.
@@ -90,7 +91,7 @@ class FixedPoint:
 
     def _checked(self, solver: Solver, function: Map, initial: Tensor, what: str) -> Solution:
         """Solve, and see to it that a failure does not pass in silence."""
-        solution = solver(function, initial, self.tol, self.max_iter)
+        solution = solver(function, initial, self.tol, self.max_iter, contraction=self.contraction)
         statistics = solution.statistics
         if not all(statistics.converged):
             message = self._failure(what, statistics)

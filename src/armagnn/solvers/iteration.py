@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -13,6 +14,7 @@ from torch.linalg import vector_norm
 
 from armagnn.arguments import checked
 from armagnn.checks import integer, real_tensor
+from armagnn.errors import ConvergenceWarning
 
 Map = Callable[[Tensor, Tensor], Tensor]
 """g(x, rows): the image of states x, shape (P', D), of the problems whose numbers are ``rows``, shape (P')."""
@@ -31,6 +33,9 @@ class Statistics:
         tolerances: for each problem what the last of them had to be below: ``tol``, or 4 ε ||g(x)|| (ε: the rounding of
             the type, 1.2e-7 in float32) where that is more and the residual no longer falls.
         converged: for each problem whether it was.
+        bounds: for each problem a bound of ||x - x*|| / ||x||, rounding included: where g hardly contracts, the
+            residual alone says little. It goes by the contraction, if that is known, and for plain iteration else by
+            how the residual fell; infinite where neither is known.
         adjoint: the statistics of the solve behind the implicit gradient, once there was a backward pass; its residuals
             are relative to the gradient that came down.
     """
@@ -38,6 +43,7 @@ class Statistics:
     residuals: list[list[float]]
     tolerances: list[float]
     converged: list[bool]
+    bounds: list[float] = field(default_factory=list)
     adjoint: Statistics | None = None
 
     @property
@@ -58,6 +64,9 @@ class Solution:
 class Acceleration(Protocol):
     """What is tried next, and what goes when problems have stopped."""
 
+    plain: bool
+    """Every step is the image of the last, so that residuals fall as g contracts."""
+
     def propose(self, state: Tensor, image: Tensor, residuals: list[float]) -> Tensor:
         """Return the states to look at next, from x, g(x) and the norms of g(x) - x."""
 
@@ -65,7 +74,14 @@ class Acceleration(Protocol):
         """Forget the problems that a mask, shape (P'), does not keep."""
 
 
-def iterate(function: Map, initial: Tensor, tol: float, max_iter: int, acceleration: Acceleration) -> Solution:
+def iterate(
+    function: Map,
+    initial: Tensor,
+    tol: float,
+    max_iter: int,
+    acceleration: Acceleration,
+    contraction: float | None = None,
+) -> Solution:
     """Look at x and g(x), then at what is proposed next, until ||g(x) - x|| < tol; the answer is that g(x).
 
     Problems that have stopped take no further part. A problem that gives no finite number twice in a row is given up.
@@ -77,6 +93,7 @@ def iterate(function: Map, initial: Tensor, tol: float, max_iter: int, accelerat
             what rounding makes of it.
         max_iter: the most steps.
         acceleration: what to look at next.
+        contraction: the c of ||g(x) - g(y)|| <= c ||x - y||, where it is known.
     """
     integer("max_iter", max_iter, 1, None)
     real_tensor("initial", initial, "(P, D)")
@@ -84,10 +101,10 @@ def iterate(function: Map, initial: Tensor, tol: float, max_iter: int, accelerat
     if problems == 0:
         return Solution(initial, Statistics([], [], []))
     alive, rows = list(range(problems)), torch.arange(problems, device=initial.device)
-    statistics = Statistics([[] for _ in alive], [tol] * problems, [False] * problems)
+    statistics = Statistics([[] for _ in alive], [tol] * problems, [False] * problems, [math.inf] * problems)
     found: list[tuple[Tensor, Tensor]] = []
     state, rounding = initial, ROUNDING * torch.finfo(initial.dtype).eps
-    lowest = [math.inf] * problems
+    lowest, stood = [math.inf] * problems, list[int]()
     for step in range(max_iter):
         image = function(state, rows)
         with torch.no_grad():
@@ -103,6 +120,11 @@ def iterate(function: Map, initial: Tensor, tol: float, max_iter: int, accelerat
             statistics.tolerances[problem] = tolerance
             statistics.converged[problem] = residual < tolerance
             stopped.append(residual < tolerance or hopeless or step == max_iter - 1)
+            if stopped[-1]:
+                rate = _observed(trace, floor) if contraction is None and acceleration.plain else contraction
+                statistics.bounds[problem] = _bound(trace, floor / rounding, rounding / ROUNDING, rate)
+                if statistics.converged[problem] and residual <= floor:
+                    stood.append(problem)
         if any(stopped):
             done = torch.tensor(stopped, device=rows.device)
             found.append((rows[done], image[done]))
@@ -114,5 +136,42 @@ def iterate(function: Map, initial: Tensor, tol: float, max_iter: int, accelerat
             rows, state, image = rows[keep], state[keep], image[keep]
             acceleration.keep(keep)
         state = acceleration.propose(state, image, residuals)
+    _warn_of_rounding(statistics, tol, stood, rounding / ROUNDING)
     order = torch.cat([which for which, _ in found]).argsort()
     return Solution(torch.cat([value for _, value in found])[order], statistics)
+
+
+def _bound(trace: list[float], size: float, eps: float, contraction: float | None) -> float:
+    """Return (c ||g(x) - x|| + ε ||g(x)||) / (1 - c), which g(x) is not farther off than, relative to ||g(x)||."""
+    residual = trace[-1]
+    if contraction is None or contraction >= 1 or not math.isfinite(residual):
+        return math.inf
+    if size == 0:
+        return 0.0 if residual == 0 else math.inf
+    return (contraction * residual / size + eps) / (1 - contraction)
+
+
+def _observed(trace: list[float], floor: float) -> float | None:
+    """Return the factor by which the residual fell from step to step, above the level of rounding errors."""
+    above = [residual for residual in trace if residual > 10 * floor]
+    late = above[len(above) // 2 :]  # what falls fast has gone by then
+    if len(late) < 2:
+        return None
+    return math.exp(math.log(late[-1] / late[0]) / (len(late) - 1))
+
+
+def _warn_of_rounding(statistics: Statistics, tol: float, stood: list[int], eps: float) -> None:
+    """Warn of problems that stand still at rounding errors, where these leave few digits or an unknown number."""
+    few = [k for k in stood if not statistics.bounds[k] <= math.sqrt(eps)]
+    few = [k for k in few if statistics.tolerances[k] > tol or math.isfinite(statistics.bounds[k])]
+    if not few:
+        return
+    bound = max(statistics.bounds[k] for k in few)
+    error = f"the relative error may be {bound:.1g}" if math.isfinite(bound) else "no contraction bounds the error"
+    warnings.warn(
+        f"the fixed point stands still at rounding errors, in {len(few)} of {len(stood)} problems, with "
+        f"||g(x) - x|| = {max(statistics.residuals[k][-1] for k in few):.2g} for tol={tol:g}: {error}. Use float64, a "
+        "smaller contraction or a larger tol.",
+        ConvergenceWarning,
+        stacklevel=3,
+    )

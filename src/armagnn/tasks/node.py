@@ -22,6 +22,9 @@ from armagnn.tasks.metrics import accuracy, cross_entropy, micro_f1
 RATES: Final = ("input_dropout", "hidden_dropout", "skip_dropout")
 """The drop rates of a `NodeNet`, which may differ from trial to trial."""
 
+FEW: Final = 1 << 18
+"""Numbers of a graph and its features that one thread goes through as fast as two: a few hundred microseconds."""
+
 PEERS: Final = ("gat", "sage", "gin")
 """Methods whose layers are PyG's."""
 
@@ -145,6 +148,12 @@ class Part:
     idx: Tensor
     y: Tensor
 
+    @property
+    def numbers(self) -> int:
+        """Nonzeros of the operator, and numbers (or nonzeros) of the features."""
+        features = self.x.nnz if isinstance(self.x, CSR) else self.x.numel()
+        return features + (0 if self.op is None else self.op.nnz)
+
     def logits(self, predict: Predict) -> Tensor:
         """Logits of the split's nodes."""
         return predict(self.x, self.op).index_select(-2, self.idx)
@@ -179,6 +188,11 @@ class NodeTask:
     def steps(self) -> int:
         """One step an epoch, on all training nodes."""
         return 1
+
+    @property
+    def small(self) -> bool:
+        """Whether graph and features have few numbers: those of Cora and CiteSeer do."""
+        return self.parts["train"].numbers <= FEW
 
     @checked
     def start(self, epoch: int) -> None:

@@ -14,6 +14,7 @@ Room = tuple[int, ...]
 class Task(Protocol):
     """What is trained for: batches, a loss, and metrics of the splits, on one device.
 
+    A task may have ``small``, whether steps of one trial are too short to be shared out over threads of a processor.
     An epoch has `steps` steps. ``target`` is the trial's own number of that name, for tasks with several targets.
     """
 

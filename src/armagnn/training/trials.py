@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from typing import Any, Final, cast
 
 import torch
@@ -28,6 +28,7 @@ from armagnn.kernels.random import keys, source
 from armagnn.nn.drop import Zero
 from armagnn.training.keeping import Keeper
 from armagnn.training.memory import keep_freed_memory
+from armagnn.training.processors import fitting_threads
 from armagnn.training.recorder import EAGER, Recorder
 from armagnn.training.seeded import seeded
 from armagnn.training.setting import Outcome, Setting
@@ -280,11 +281,17 @@ class Trials:
     @checked
     def in_turns(self, look: Callable[[Trials], None] | None = None) -> Iterator[Outcome | None]:
         """As `run`; on a GPU also None, again and again: work is queued, and other trainings may queue theirs."""
-        with self._memory():
+        with self._surroundings():
             yield from self._in_turns(look)
 
-    def _memory(self) -> AbstractContextManager[object]:
-        return keep_freed_memory() if self.device.type == "cpu" else nullcontext()
+    @contextmanager
+    def _surroundings(self) -> Iterator[None]:
+        if self.device.type != "cpu":
+            yield
+            return
+        small = len(self.settings) == 1 and bool(getattr(self.task, "small", False))
+        with keep_freed_memory(), fitting_threads(small):
+            yield
 
     def _in_turns(self, look: Callable[[Trials], None] | None) -> Iterator[Outcome | None]:
         recorder = Recorder(self.device)
@@ -309,7 +316,7 @@ class Trials:
     @checked
     def probe(self, steps: int = 5) -> float:
         """Return about how many seconds an epoch takes, from a few steps and one validation; train no more with it."""
-        with self._memory():
+        with self._surroundings():
             return self._probe(steps)
 
     def _probe(self, steps: int) -> float:

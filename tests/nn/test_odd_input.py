@@ -98,6 +98,12 @@ def test_more_of_arma_and_cayley() -> None:
     for op in (None, 3, torch.ones(3, 3), INDEX):
         with pytest.raises(DTypeError, match="op must be a GraphOperator"):
             conv.spectral_degree(op)  # type: ignore[arg-type]
+    deep: list[Any] = []
+    for _ in range(10**5):
+        deep = [deep]
+    refused(lambda: ARMAConv(3, 4, fixed_point=deep), "fixed_point")  # type: ignore[arg-type]
+    refused(lambda: NonExpansive(deep), "callable")  # type: ignore[arg-type]
+    refused(lambda: ARMAConv(3, 4, act=deep), "act")  # type: ignore[arg-type]
     with pytest.raises(DTypeError, match="x must be a dense"):
         NonExpansive(torch.tanh)(np.ones(3))  # type: ignore[arg-type]
 

@@ -61,9 +61,12 @@ def test_absurd_widths_allocate_nothing() -> None:
 def test_features_of_no_kind() -> None:
     odd: list[Any] = [
         "arma", ["a", "b"], [["a"]], 3, object(), X[0], X[:0], X[:, :0], X * np.nan, X + 1j,X[None],
-        torch.float32, None,
+        torch.float32, None, 10**400, torch.ones(4, 3, device="meta"), torch.ones(4, 3).to_sparse(),
+        torch.nn.UninitializedParameter(),
     ]  # fmt: skip
     fitted = small().fit(X)
+    parameter = torch.nn.Parameter(torch.from_numpy(X))
+    np.testing.assert_array_equal(fitted.transform(parameter), fitted.transform(X))
     for value in odd:
         for call in (small().fit, small().fit_transform, fitted.transform):
             with pytest.raises((DataError, DTypeError)):

@@ -13,7 +13,7 @@ from torch.nn.parameter import Parameter, UninitializedParameter
 from torch_geometric.nn.conv import MessagePassing
 
 from armagnn import checks, kernels
-from armagnn.errors import MissingAttributeError, ParameterError, ShapeError
+from armagnn.errors import MissingAttributeError, ParameterError, ShapeError, shown
 from armagnn.kernels.layer_run import Matrix
 from armagnn.kernels.layer_trials import Fixed, arma_trials, usable_by_trials
 from armagnn.kernels.transforms import is_batched, needs_gradient
@@ -155,7 +155,7 @@ class ARMAConv(MessagePassing):
 
     def _check_convergent(self, fixed_point: FixedPoint) -> None:
         if not isinstance(fixed_point, FixedPoint):
-            raise ParameterError(f"fixed_point must be a FixedPoint or None, got {fixed_point!r}.")
+            raise ParameterError(f"fixed_point must be a FixedPoint or None, got {shown(fixed_point)}.")
         if not self.shared_weights:
             raise ParameterError("fixed_point needs shared_weights=True: steps that differ have no fixed point.")
         check_nonexpansive(self.act)

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from armagnn import checks
-from armagnn.errors import GraphError, ParameterError
+from armagnn.errors import GraphError, ParameterError, shown
 from armagnn.nn.keep import once_per_operator
 from armagnn.operators import GraphOperator
 from armagnn.operators.extremes import DENSE, extremal_eigenvalues
@@ -83,7 +83,7 @@ class NonExpansive(nn.Module):
     def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
         if isinstance(function, type) or not callable(function):
-            raise ParameterError(f"NonExpansive declares a callable, got {function!r}.")
+            raise ParameterError(f"NonExpansive declares a callable, got {shown(function)}.")
         self.function = function
 
     def forward(self, x: Tensor) -> Tensor:
@@ -117,7 +117,7 @@ def check_nonexpansive(act: str | Callable[[Tensor], Tensor] | None) -> None:
         return
     if name is None and not declared:
         raise ParameterError(
-            f"fixed_point needs a non-expansive activation (Theorem 1), and nothing is known about {inner!r}: "
+            f"fixed_point needs a non-expansive activation (Theorem 1), and nothing is known about {shown(inner)}: "
             "declare it by act=NonExpansive(function) if |σ(a) - σ(b)| <= |a - b|."
         )
     slope = {"leaky_relu": "negative_slope", "elu": "alpha", "celu": "alpha"}.get(name or "")

@@ -161,10 +161,11 @@ class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _features(self, X: Any, reset: bool) -> Any:
         """Return the features as scikit-learn wants them; its errors become ours, with its words."""
         try:
+            X = X.detach() if isinstance(X, Tensor) else X
             return validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
-        except TypeError as error:
+        except (TypeError, RuntimeError) as error:  # a tensor that has no values, or is sparse
             raise DTypeError(str(error)) from error
-        except (ValueError, MemoryError) as error:
+        except (ValueError, OverflowError, MemoryError) as error:
             raise DataError(str(error)) from error
 
     def _solve(self, X: Any, solver: FixedPoint) -> tuple[NDArray[np.floating[Any]], list[int]]:

@@ -106,7 +106,7 @@ def filters() -> Iterator[Call]:
         yield Call(
             f"filters.{name}.plot",
             lambda good=good, **a: _closed(good.plot(**a)),
-            {"ax": None, "mu": torch.linspace(-1, 1, 5), "color": "red"},
+            {"ax": None, "mu": torch.linspace(-1, 1, 5)},
         )
     yield Call(
         "filters.GCNFilter.on_regular",
@@ -190,7 +190,7 @@ def spectral() -> Iterator[Call]:
         {"moments": density.moments, "low": -1.0, "high": 1.0, "mu": mu},
     )
     yield Call("spectral.Density.count", lambda mu: density.count(mu), {"mu": mu})
-    yield Call("spectral.Density.plot", lambda **a: _closed(density.plot(**a)), {"ax": None, "color": "red"})
+    yield Call("spectral.Density.plot", lambda **a: _closed(density.plot(**a)), {"ax": None})
     yield Call("spectral.components", lambda **a: components(**a), {"U": U, "x": x})
     for function in (empirical_gain, empirical_response):
         yield Call(

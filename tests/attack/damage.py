@@ -199,7 +199,8 @@ def _catalogue(folder: Path) -> Any:
         raise Wrong(f"{missing} are gone without a word")
     found = data.load("papers")
     checks = {check.name: check for check in data.verify(["papers", "rings"])}
-    return digest(found.x.to_dense(), found.y, found.edge_index, _graphs(data.load_graphs("rings"))), own, repr(checks)
+    said = repr((own, checks)).replace(str(folder), "")
+    return digest(found.x.to_dense(), found.y, found.edge_index, _graphs(data.load_graphs("rings"))), said
 
 
 def _spectrum(folder: Path) -> Any:

@@ -20,3 +20,6 @@ ROOMS: dict[str, Callable[[], Iterator[Call]]] = {
     "distributed": layers.ranks,
 }
 """The functions read and write files in the current folder."""
+
+PUBLIC = tuple(room for room in ROOMS if room != "kernels")
+"""The rooms for users. The kernels trust their arguments, and can be attacked by name only: ``--rooms kernels``."""

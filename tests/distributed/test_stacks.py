@@ -109,6 +109,13 @@ def test_a_graph_without_edges(group: Any, nodes: int) -> None:
     assert out.shape == (nodes, 5)
 
 
+def test_a_state_of_other_things_is_refused(group: Any) -> None:
+    parallel = parallelize_stacks(ARMAConv(3, 5, num_stacks=2), group)
+    for value in (None, 1.5, "weights"):
+        with pytest.raises(RuntimeError, match=r"weight must be a tensor, got"):
+            parallel.load_state_dict(dict.fromkeys(parallel.state_dict(), value))
+
+
 def test_bad_input(group: Any) -> None:
     conv = ARMAConv(3, 5, num_stacks=2)
     with pytest.raises(DTypeError, match="takes an ARMAConv, got GCNConv"):

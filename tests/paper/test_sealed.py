@@ -52,9 +52,9 @@ def small(path: Path) -> Path:
 @pytest.mark.parametrize("read", [restore, lambda path: results_page(path.parent)], ids=["restore", "page"])
 def test_no_damage_is_believed(tmp_path: Path, read: Callable[[Path], object]) -> None:
     for name in ("node-classification.csv", "graph-regression.csv"):
-        path = small(tmp_path / name)
+        path = small(tmp_path / Path(name).stem / name)
         right = read(path)
-        for file in (path, tmp_path / SUMS):
+        for file in (path, path.with_name(SUMS)):
             whole = file.read_bytes()
             for damaged in damages(whole, 150):
                 file.write_bytes(damaged)
@@ -185,3 +185,14 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="cannot be written"):
         write_sealed(tmp_path / "file" / "table.csv", b"")
     assert issubclass(RunError, ArmagnnError)
+
+
+@checkout
+@pytest.mark.parametrize("name", ["graph-signal.csv", "search/graph-signal.csv"])
+def test_no_page_is_made_of_what_is_left_of_the_tables(tmp_path: Path, name: str) -> None:
+    shutil.copytree(RESULTS, tmp_path / "results")
+    (tmp_path / "results" / name).unlink()
+    with pytest.raises(DataError, match=f"{name}: is gone"):
+        results_page(tmp_path / "results")
+    seal([tmp_path / "results"])  # on purpose
+    assert results_page(tmp_path / "results")

@@ -203,10 +203,12 @@ def test_a_changed_value_is_found(path: Path, column: str, value: object) -> Non
         store.select()
 
 
-def test_an_empty_file_becomes_a_store(path: Path) -> None:
+def test_an_empty_file_becomes_a_store_unless_trials_must_be_there(path: Path) -> None:
     path.parent.mkdir()
     path.touch()
-    with Store(path, must_exist=True) as store:
+    with pytest.raises(RunError, match="is empty"):
+        Store(path, must_exist=True)
+    with Store(path) as store:
         assert store.add([finished()]) == 1
 
 

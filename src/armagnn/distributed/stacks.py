@@ -13,7 +13,7 @@ from torch.nn.parameter import Parameter
 
 from armagnn.distributed.collectives import copied, summed
 from armagnn.distributed.share import Share
-from armagnn.errors import DTypeError, ParameterError
+from armagnn.errors import DTypeError, ParameterError, shown
 from armagnn.nn import ARMAConv
 from armagnn.operators import CSR, GraphOperator
 
@@ -162,12 +162,14 @@ def _gather(module: ParallelStacks, state: dict[str, Tensor], prefix: str, _: An
         state[prefix + name] = own
 
 
-def _cut(module: ParallelStacks, state: dict[str, Tensor], prefix: str, *rest: Any) -> None:
+def _cut(module: ParallelStacks, state: dict[str, Any], prefix: str, *rest: Any) -> None:
     """Put this rank's part of a plain layer's parameters into a state that is being loaded."""
     *_, errors = rest
     for key in [key for key in state if key.startswith(prefix)]:
         name, whole = key.removeprefix(prefix), state.pop(key)
-        if name in AXES and whole.shape[AXES[name] : AXES[name] + 1] != (module.num_stacks,):
+        if not isinstance(whole, Tensor):
+            errors.append(f"{key} must be a tensor, got {shown(whole)}.")
+        elif name in AXES and whole.shape[AXES[name] : AXES[name] + 1] != (module.num_stacks,):
             errors.append(f"{key} of shape {tuple(whole.shape)} does not hold {module.num_stacks} stacks.")
         else:
             state[f"{prefix}local.{name}"] = module._mine(name, whole) if name in AXES else whole

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from armagnn.checks import choice, dense, integer, real, real_tensor
+from armagnn.checks import choice, dense, instance, integer, real, real_tensor
 from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError, shown
 from armagnn.operators import GraphOperator
 from armagnn.operators.csr import fold, unfold
@@ -265,12 +265,14 @@ def draw(
     """Draw a response between two ends, with eigenvalues marked on it, and return the matplotlib axes."""
     import matplotlib.pyplot as plt
 
-    ax = plt.subplots()[1] if ax is None else ax
+    ax = plt.subplots()[1] if ax is None else instance("ax", ax, plt.Axes, "axes of matplotlib")
     grid = np.linspace(*ends, 1001)
     (line,) = ax.plot(grid, response(grid), **style)
     if mu is not None:
-        marks = np.asarray(mu.detach().cpu() if isinstance(mu, Tensor) else mu, dtype=np.float64)
-        ax.plot(marks, response(marks), ".", color=line.get_color(), label="_eigenvalues")
+        heights = response(mu)  # it refuses what is no frequency
+        marks = mu.detach().cpu().double() if isinstance(mu, Tensor) else np.asarray(mu, dtype=np.float64)
+        heights = heights.detach().cpu().double() if isinstance(heights, Tensor) else heights
+        ax.plot(np.asarray(marks), np.asarray(heights), ".", color=line.get_color(), label="_eigenvalues")
     ax.set_xlabel(label)
     ax.set_ylabel(r"$h(\mu)$" if "mu" in label else r"$h(\lambda)$")
     return ax

@@ -1,5 +1,8 @@
 """How ``op @ x`` and one GCS step run. Nothing outside this room knows about devices.
 
+It is for the other rooms, not for users: its functions trust the arrays that they are given, and indices that point
+elsewhere read foreign memory. `CSR` and the layers check what comes from outside, once, before any kernel sees it.
+
 =============  =====================================================================================
 `backends`     which of the modules below runs on a device
 `ops`          the registered operators; `ops_gradients`, `ops_vmap`: their rules, which `rules` registers;

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from armagnn import checks
+from armagnn.arguments import checked
+from armagnn.checks import integer
 from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError
 from armagnn.kernels.random import MASK, philox
 from armagnn.kernels.slicing import Blocks, Slicer, Taken
@@ -22,6 +24,7 @@ SHUFFLE: Final = 200
 """Purpose of the numbers that shuffle the graphs of an epoch; see `armagnn.kernels.random`."""
 
 
+@checked
 @dataclass(frozen=True, eq=False, slots=True)
 class GraphBatch:
     """B graphs side by side, n nodes together, as one operator.
@@ -93,6 +96,7 @@ class GraphBatches:
     op: GraphOperator
     ptr: Tensor
 
+    @checked
     def __init__(self, op: GraphOperator, ptr: Tensor) -> None:
         if not isinstance(op, GraphOperator):
             raise DTypeError(f"op must be a GraphOperator of all graphs together, got {type(op).__name__}.")
@@ -140,6 +144,7 @@ class GraphBatches:
             self.spectra = GraphSpectra(self.op, self.ptr)
         return self.spectra
 
+    @checked
     def take(self, ids: Tensor | Sequence[int]) -> GraphBatch:
         """Return the batch of the graphs ``ids`` (shape (B), at least one), in their order; an id may come twice.
 
@@ -148,6 +153,7 @@ class GraphBatches:
         ids = _checked_ids(ids)
         return self._take(ids.to(self.device, non_blocking=True), *self._measure(ids))
 
+    @checked
     def take_padded(self, ids: Tensor, rows: int, nonzeros: int) -> GraphBatch:
         """Return a batch of ``rows`` nodes and ``nonzeros`` stored entries, whatever graphs ``ids`` name.
 
@@ -163,6 +169,13 @@ class GraphBatches:
             >>> batch.ids, batch.ptr
             (tensor([1, 2, 2]), tensor([0, 2, 2, 4]))
         """
+        if ids.dim() != 1 or ids.dtype not in (torch.int64, torch.int32):
+            raise DTypeError(f"ids must be integers, shape (B,), got {ids.dtype} of {tuple(ids.shape)}.")
+        if not ids.is_cuda:  # on a GPU, looking at them would wait for it
+            for end in (ids.min(), ids.max()) if len(ids) else ():
+                integer("ids", end, 0, self.num_graphs)
+        integer("rows", rows, 1)
+        integer("nonzeros", nonzeros, 0)
         ids, index = ids.to(self.device), torch.int32 if max(rows, nonzeros) < 2**31 else torch.int64
         with normal_mode():
             taken = self._slicer.take_padded(ids, rows, nonzeros, index)
@@ -170,10 +183,12 @@ class GraphBatches:
             ids = torch.nn.functional.pad(ids, (0, 1), value=self.num_graphs)
         return self._batch(taken, rows, ids, spectrum, longest=rows)
 
+    @checked
     def measure(self, ids: Tensor | Sequence[int]) -> tuple[int, int]:
         """Return how many nodes and nonzeros the graphs ``ids`` have together."""
         return self._measure(_checked_ids(ids))
 
+    @checked
     def epoch(self, plan: Sequence[Tensor]) -> Iterator[GraphBatch]:
         """Return the batches of a plan (see `batches_of`) one by one.
 
@@ -233,6 +248,7 @@ class GraphBatches:
         return f"GraphBatches({self.num_graphs} graphs, {self.op!r})"
 
 
+@checked
 def batches_of(ids: Tensor, size: int, seed: int, epoch: int) -> tuple[Tensor, ...]:
     """Return ``ids`` (shape (G)) shuffled and cut into batches of ``size``; the last one may be smaller.
 

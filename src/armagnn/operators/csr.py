@@ -163,7 +163,13 @@ class CSR:
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move to a device and/or convert the values, as ``Tensor.to``: ``to("cuda")``, ``to(torch.float64)``."""
-        value = self.value.to(*args, **kwargs)
+        try:
+            value = self.value.to(*args, **kwargs)
+        except torch.OutOfMemoryError:
+            raise
+        except (TypeError, ValueError, RuntimeError, AssertionError, NotImplementedError) as error:
+            why = (str(error).splitlines() or [""])[0][:80]
+            raise DeviceError(f"to() takes a device that is here or a type of floats: {why}") from error
         if value is self.value:
             return self
         if value.dtype not in checks.FLOATS:

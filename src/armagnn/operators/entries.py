@@ -192,6 +192,7 @@ def check_compressed(
 ) -> None:
     """Raise unless the arrays of a `CSR`, and those of its transpose, stay within the matrix."""
     rows, cols = _two_sizes(shape)
+    checks.flag("symmetric", symmetric)
     value = checks.real_tensor("value", value, "(nnz,)")
     if symmetric and rows != cols:
         raise ShapeError(f"a symmetric matrix is square, got the shape ({rows}, {cols}).")

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from armagnn import checks
+from armagnn.arguments import checked
 from armagnn.errors import GraphError, ParameterError, ShapeError
 from armagnn.kernels import matching
 from armagnn.kernels.lazy import compiled_or_plain
@@ -27,6 +28,7 @@ Array = NDArray[Any]
 MOST_LEVELS: Final = 24
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Coarsening:
     r"""L halvings of a graph, arranged so that pooling is plain strided pooling.
@@ -82,6 +84,7 @@ class Coarsening:
         """(N,) int64: the place of each node at level 0; shifted right by l, that of its cluster at level l."""
         return self.places(0)
 
+    @checked
     def arrange(self, x: Tensor) -> Tensor:
         """Bring signals (..., N, F) into the order of the tree, (..., M_0, F); fake places are zero."""
         if x.dim() < 2 or x.shape[-2] != self.num_nodes:
@@ -89,12 +92,14 @@ class Coarsening:
         taken = x.index_select(-2, self.order[0].clamp(min=0))
         return taken.masked_fill(~self.real[0].unsqueeze(1), 0)
 
+    @checked
     def restore(self, x: Tensor) -> Tensor:
         """Undo `arrange`: signals (..., M_0, F) in the order of the graph, (..., N, F)."""
         if x.dim() < 2 or x.shape[-2] != self.sizes[0]:
             raise ShapeError(f"x must have shape (..., {self.sizes[0]}, F), got {tuple(x.shape)}.")
         return x.index_select(-2, self.place)
 
+    @checked
     def operator(
         self, level: int = 0, kind: Kind = "arma", *, dtype: torch.dtype | None = None, **options: Any
     ) -> GraphOperator:
@@ -109,6 +114,7 @@ class Coarsening:
             **options,
         )
 
+    @checked
     def edges(self, level: int = 0) -> tuple[Tensor, Tensor]:
         """Return the edges (2, E) of a level, in the numbers of its nodes (clusters), and weights (E) in float64."""
         graph = self.adjacency[self._checked(level)]
@@ -116,6 +122,7 @@ class Coarsening:
         row = torch.repeat_interleave(nodes, graph.rowptr.long().diff(), output_size=graph.nnz)
         return torch.stack([graph.col.long(), row]), graph.value
 
+    @checked
     def places(self, level: int = 0) -> Tensor:
         """Return the place of each node (cluster) of a level, int64."""
         order = self.order[self._checked(level)]
@@ -127,8 +134,10 @@ class Coarsening:
             raise ParameterError(f"level must be from 0 to {self.num_levels}, got {level!r}.")
         return level
 
+    @checked
     def to(self, device: torch.device | str) -> Coarsening:
         """Return the same coarsening with its tensors on a device."""
+        device = checks.device(device)
         order = tuple(order.to(device) for order in self.order)
         return replace(self, order=order, adjacency=tuple(graph.to(device) for graph in self.adjacency))
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from armagnn import checks
-from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError, UnknownNameError
+from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError
 
 WEIGHTS: Final = ("binary", "gaussian")
 SPARE: Final = 8
@@ -60,8 +60,7 @@ def knn_graph(
     k = checks.integer("k", k)
     if not 1 <= k < count:
         raise ParameterError(f"k must be an integer from 1 on and less than the {count} points, got {k!r}.")
-    if weights not in WEIGHTS:
-        raise UnknownNameError("weights", weights, WEIGHTS)
+    checks.choice("weights", weights, WEIGHTS)
     if sigma is not None and (weights != "gaussian" or not _positive(sigma)):
         raise ParameterError(f"sigma must be a positive number, and weights='gaussian', got {sigma!r} and {weights!r}.")
     near, squared = _few_in_one_place(points, k)

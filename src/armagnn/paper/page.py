@@ -12,7 +12,7 @@ from armagnn.paper.page_graphs import graph_sections
 from armagnn.paper.page_reservoir import reservoir_section
 from armagnn.paper.page_signals import signal_section
 from armagnn.paper.published import ACCURACY, DATASETS, METHODS
-from armagnn.paper.sealed import read_table
+from armagnn.paper.sealed import SUMS, check_all_there, read_table
 from armagnn.paper.search import BUDGETS
 from armagnn.paper.summaries import LABELS, Cell, Summary, comparison, devices_of, markdown, overview, read_cells
 from armagnn.paper.training_time import from_csv
@@ -111,6 +111,8 @@ def times_section(path: Path) -> list[str]:
 
 def results_page(folder: Path) -> str:
     """The whole page, from the CSV files of a folder; it has the sections whose tables are there."""
+    for part in (folder, *(path.parent for path in sorted(folder.glob(f"*/{SUMS}")))):
+        check_all_there(part)
     nodes = folder / "node-classification.csv"
     sections = [
         *([node_classification(nodes)] if nodes.is_file() else []),

@@ -82,6 +82,16 @@ def write_sealed(path: Path, content: bytes) -> None:
     _write_sums(path.parent, sums | {path.name: (digest,)})
 
 
+def check_all_there(folder: Path) -> None:
+    """Refuse a folder from which a sealed table is gone: what is made of the rest would say nothing about it."""
+    for name in _sums(folder):
+        if not folder.joinpath(name).is_file():
+            raise DataError(
+                f"{folder / name}: is gone, but has a digest in {SUMS}. Get it again. If you removed it on purpose: "
+                f"armagnn results seal {folder}"
+            )
+
+
 def seal(paths: Iterable[Path]) -> list[Path]:
     """Give files, or all tables of folders and of those below them, the digest of what they hold now.
 

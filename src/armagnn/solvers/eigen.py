@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from armagnn.arguments import checked
 from armagnn.checks import choice, finite, integer, real
 from armagnn.errors import DTypeError, GraphError
 from armagnn.operators import GraphOperator
@@ -67,6 +68,7 @@ def eigh(op: GraphOperator, max_nodes: int = MAX_NODES) -> tuple[Tensor, Tensor]
     return values.to(op.device), vectors[:, order].to(op.device)
 
 
+@checked
 def extremal(
     op: GraphOperator, k: int = 6, which: Literal["both", "largest", "smallest"] = "both", tol: float = 1e-10
 ) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from armagnn.arguments import checked
-from armagnn.checks import LARGEST, integer, real_tensor
+from armagnn.checks import LARGEST, instance, integer, real_tensor
 from armagnn.errors import GraphError
 from armagnn.filters.base import MU_AXIS
 from armagnn.filters.chebyshev import jackson_damping
@@ -67,7 +67,7 @@ class Density:
         """Draw the density and return the matplotlib axes."""
         import matplotlib.pyplot as plt
 
-        ax = plt.subplots()[1] if ax is None else ax
+        ax = plt.subplots()[1] if ax is None else instance("ax", ax, plt.Axes, "axes of matplotlib")
         mu = torch.linspace(self.low, self.high, 1001, dtype=torch.float64)
         ax.plot(mu.numpy(), self(mu).numpy(), **style)
         if self.symbol == "mu":

@@ -203,7 +203,7 @@ class GraphTask:
             if not len(ids):
                 raise ParameterError(f"The {name} part of the fold has no graph.")
         self.dataset, self.fold, self.batch_size, self.order = dataset, fold, batch_size, order
-        self.device = torch.device(device)
+        self.device = checks.device(device)
         self.padded = self.device.type != "cpu" if padded is None else padded
         self.features = node_features(dataset) if features is None else features
         self.scaler, self.target_scaler = fit_scalers(dataset, self.features, fold)

@@ -296,7 +296,7 @@ class SignalTask:
         if features == "table" and dataset.table is None:
             raise ParameterError("features='table' needs a dataset whose nodes have features of their own.")
         self.dataset, self.batch_size, self.order, self.dtype = dataset, batch_size, order, dtype
-        self.device = torch.device(device)
+        self.device = checks.device(device)
         if dataset.num_classes > net.num_classes:
             raise ParameterError(
                 f"the signals are of {dataset.num_classes} classes, but the network tells {net.num_classes} apart: "

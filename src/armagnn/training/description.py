@@ -148,21 +148,22 @@ class Description:
         return asdict(self)
 
     @classmethod
+    @checked
     def from_json(cls, content: dict[str, Any]) -> Description:
-        """The inverse of :meth:`to_json`; anything else is a ValueError that says why."""
+        """The inverse of :meth:`to_json`; anything else is a DataError that says why."""
         content = {"weighted": cls.weighted} | content  # older runs know no weights
         if content.keys() != {field.name for field in fields(cls)}:
-            raise ValueError("it does not have the entries that this version of armagnn knows")
+            raise DataError("it does not have the entries that this version of armagnn knows")
         for name, kind in _KINDS.items():
             value = content[name]
             items = value if name in _LISTS else [value]
             if not isinstance(items, list) or not all(type(item) is kind and _fine(item) for item in items):
-                raise ValueError(f"{name} is not {'a list of ' if name in _LISTS else ''}{kind.__name__}")
+                raise DataError(f"{name} is not {'a list of ' if name in _LISTS else ''}{kind.__name__}")
         values: dict[str, Any] = {name: tuple(v) if name in _LISTS else v for name, v in content.items()}
         found = cls(**values)
         wrong = found._contradiction()
         if wrong:
-            raise ValueError(wrong)
+            raise DataError(wrong)
         return found
 
     def _contradiction(self) -> str:

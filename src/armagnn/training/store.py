@@ -68,6 +68,8 @@ class Store:
         self._claims: int | None = None  # descriptor of the file whose bytes are claimed
         if must_exist and not self.path.is_file():
             raise RunError(f"{self.path}: there is no such store. Check the path.")
+        if must_exist and not self.path.stat().st_size:
+            raise RunError(f"{self.path}: is empty: whatever it held is lost. Restore it from a copy, or remove it.")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -53,7 +53,7 @@ class Trial:
     @checked
     def of(cls, outcome: Outcome) -> Trial:
         """The record of an outcome; that of a training which diverged from the start is refused."""
-        if outcome.best_epoch == 0 or not math.isfinite(outcome.val["loss"]):
+        if outcome.best_epoch == 0 or not math.isfinite(outcome.val.get("loss", math.nan)):
             setting = outcome.setting
             raise ParameterError(
                 f"Training diverged (seed {setting.seed}): its validation loss was never a finite number. "

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.checks import integer, real
 from armagnn.errors import RunError
@@ -95,7 +96,7 @@ class Trials:
     ) -> None:
         check_stopping(stop_on, patience)
         self.task, self.epochs, self.patience, self.rules = task, epochs, patience, (stop_on, *beside)
-        self.device = torch.device(device)
+        self.device = checks.device(device)
         _make_current(self.device)
         self.settings = list(settings)
         networks: list[Any] = [_drawn(build, setting.seed, dtype) for setting in settings]

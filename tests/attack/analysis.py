@@ -102,6 +102,8 @@ def filters() -> Iterator[Call]:
                     {"op": own, "x": x, "method": way} | options,
                 )
         yield Call(f"filters.{name}.bind", lambda good=good, x=x, **a: good.bind(**a) @ x, {"op": own} | method)
+        yield Call(f"filters.{name}.check_method", good.check_method, {"options": ["spectrum"], "method": "eigen"})
+        yield Call(f"filters.{name}.meant", good.meant, {"op": own})
         yield Call(f"filters.{name}.check_operator", lambda op, good=good: good.check_operator(op), {"op": own})
         yield Call(
             f"filters.{name}.plot",
@@ -144,6 +146,8 @@ def filters() -> Iterator[Call]:
         lambda **a: BoundFilter(**a) @ x,
         {"filter": arma, "op": op, "method": "exact", "tol": 1e-6},
     )
+    yield Call("filters.BoundFilter.plot", lambda **a: _closed(arma.bind(op).plot(**a)), {"ax": None, "mu": [0.5]})
+    yield Call("filters.BoundFilter.response", arma.bind(op).response, {"mu": torch.linspace(-1, 1, 5)})
     yield Call("filters.BoundFilter.matmul", lambda x: arma.bind(op) @ x, {"x": x})
     for method in ("bind", "filter", "check_operator", "plot", "response"):
         args = {

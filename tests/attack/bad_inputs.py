@@ -25,11 +25,12 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from attack.report import Finding, finish
 
 LIMIT = 5.0
 """Seconds of processor time after which an input hangs."""
@@ -38,8 +39,6 @@ WALL = 30.0
 MEMORY = 3 << 30
 """Bytes that a child may add to what it starts with."""
 BATCH = 200
-ODD = ("raw", "hang", "nan", "crash", "wrong")
-"""Outcomes that should not be."""
 
 
 class Hang(BaseException):
@@ -58,18 +57,6 @@ class Input:
         alike = [index for index, call in enumerate(calls) if call.name == name]
         which = f"#{alike.index(self.call)}" if len(alike) > 1 else ""
         return f"{name}{which}({', '.join(f'{arg}={value}' for arg, value in self.bad)})"
-
-
-@dataclass
-class Finding:
-    """What an input led to."""
-
-    input: str
-    outcome: str
-    error: str = ""
-    place: str = ""
-    message: str = ""
-    seconds: float = 0.0
 
 
 def parse(text: str, calls: Sequence[Any]) -> Input:
@@ -340,31 +327,6 @@ REFUSED = frozenset(["data.load_signals", "data.fetch", "data.make_news", "data.
 # -------------------------------------------------------------------------------------------------------------- report
 
 
-def report(findings: Sequence[Finding], rooms: Sequence[str]) -> str:
-    """A table of the outcomes by room, and the places of what should not be."""
-    kinds = ("typed", "valid", "the user's own", "explained", *ODD)
-    table: Counter[tuple[str, str]] = Counter()
-    for finding in findings:
-        name = re.split(r"[#(]", finding.input)[0]
-        table[name if name in rooms else name.partition(".")[0], finding.outcome] += 1
-    lines = [f"{'room':20}{'inputs':>8}" + "".join(f"{kind:>16}" for kind in kinds)]
-    for room in [*rooms, "all"]:
-        row = [sum(n for (r, k), n in table.items() if k == kind and room in (r, "all")) for kind in kinds]
-        lines.append(f"{room:20}{sum(row):8}" + "".join(f"{number:16}" for number in row))
-    lines.append("")
-    groups: dict[tuple[str, str, str], list[Finding]] = {}
-    for finding in findings:
-        if finding.outcome in ODD:
-            groups.setdefault(
-                (finding.outcome, finding.place or finding.input.partition("(")[0], finding.error), []
-            ).append(finding)
-    for (outcome, place, error), found in sorted(groups.items(), key=lambda g: (g[0][0], -len(g[1]))):
-        message = (found[0].message.splitlines() or [""])[0][:110]
-        lines.append(f"{outcome} {len(found):4}  {place}  {error}: {message}")
-        lines += [f"             {finding.input}" for finding in found[:4]]
-    return "\n".join(lines)
-
-
 def main() -> int:
     from attack.rooms import PUBLIC, ROOMS
 
@@ -393,25 +355,6 @@ def run_all(calls: Sequence[Any], items: Sequence[Input]) -> list[Finding]:
         if sys.stderr.isatty():
             print(f"\r{len(findings)}", end="", file=sys.stderr)
     return findings
-
-
-def explained(findings: Sequence[Finding]) -> list[Finding]:
-    """The same findings; what is as it should be, for a reason, is called so."""
-    from attack.allowed import reason
-
-    return [replace(finding, outcome="explained") if reason(finding) else finding for finding in findings]
-
-
-def finish(findings: Sequence[Finding], names: Sequence[str], path: Path | None, seed: int) -> int:
-    """Print the report, write the odd ones, and return the exit status."""
-    raw = sum(finding.outcome == "raw" for finding in findings)
-    findings = explained(findings)
-    print(report(findings, names))
-    print(f"{raw} raw errors, {raw / max(len(findings), 1):.2%}, explained ones (attack/allowed.py) among them")
-    odd = [asdict(finding) for finding in findings if finding.outcome in ODD]
-    if path:
-        path.write_text(json.dumps({"seed": seed, "inputs": len(findings), "odd": odd}, indent=1))
-    return min(len(odd), 1)
 
 
 def replay(calls: Sequence[Any], item: Input) -> int:

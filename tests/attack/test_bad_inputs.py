@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from armagnn.errors import ParameterError
-from attack.bad_inputs import ODD, Input, all_calls, attempt, draw, explained, parse, run_batch, workplace
+from attack.bad_inputs import Input, all_calls, attempt, draw, parse, run_batch, workplace
+from attack.report import ODD, explained
 from attack.rooms import PUBLIC, ROOMS
 from attack.subjects import Call
 
@@ -95,8 +96,8 @@ def _refuse(x: float) -> None:
 )  # fmt: skip
 def test_what_is_planted_is_found(run: Callable[..., Any], outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attack.bad_inputs.LIMIT", 0.5)
-    items = [Input(0, (("x", "@half"),)), Input(0, (("x", "@one"),))]
-    assert [finding.outcome for finding in run_batch(_plant(run), items)] == [outcome, outcome]
+    items = [Input(0, (("x", "@half"),)), Input(0, (("x", "@one"),))][: 1 if outcome == "hang" else 2]
+    assert [finding.outcome for finding in run_batch(_plant(run), items)] == [outcome] * len(items)
 
 
 def test_a_nan_that_was_given_may_come_back() -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from attack.bad_inputs import ODD, run_batch, workplace
+from attack.bad_inputs import run_batch, workplace
 from attack.damage import calls, damage, draw
 from attack.kills import Tally, attack, configurations, kill_until_done, truths
+from attack.report import ODD
 from attack.subjects import Call
 
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from armagnn.arguments import checked
 from armagnn.errors import ParameterError, ShapeError
 from armagnn.filters import rational
 from armagnn.filters.base import (
@@ -100,6 +101,7 @@ class ARMAFilter(Filter):
     # --------------------------------------------------------------------------------------------------- constructions
 
     @classmethod
+    @checked
     def design(cls, target: object, order: int, stable: bool = False) -> Self:
         r"""Return the filter of K terms that fits a target response on mu in [-1, 1] in the least-squares sense.
 

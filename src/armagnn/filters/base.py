@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from armagnn.arguments import checked
 from armagnn.checks import choice, dense, instance, integer, real, real_tensor
 from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError, shown
 from armagnn.operators import GraphOperator
@@ -118,12 +119,14 @@ class Filter(ABC):
             raise GraphError("the graph has no nodes, so there is nothing to filter.")
         op.require_symmetric("a graph filter")
 
+    @checked
     def check_method(self, method: str, options: Iterable[str]) -> None:
         """Raise unless there is such a method, with such options."""
         choice(f"method of {type(self).__name__}", method, self.methods)
         for name in options:
             choice(f"option of method {method!r}", name, self.methods[method])
 
+    @checked
     def meant(self, op: GraphOperator) -> GraphOperator:
         """Return the operator whose function the filter is: that given, or I - L for a filter in lambda."""
         return op.without_shift() if self.variable == "lambda" else op
@@ -202,6 +205,7 @@ class BoundFilter:
         tensor([0.5000, 0.5000])
     """
 
+    @checked
     def __init__(self, filter: Filter, op: GraphOperator, method: str = "exact", **options: Any) -> None:
         filter.check_operator(op)
         filter.check_method(method, options)

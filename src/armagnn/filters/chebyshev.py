@@ -8,6 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from armagnn.arguments import checked
 from armagnn.checks import integer
 from armagnn.errors import ParameterError
 from armagnn.filters.base import Filter, Variable, check_variable, coefficients, show, show_variable
@@ -48,6 +49,7 @@ class ChebyshevFilter(Filter):
         return self.c.shape[0]
 
     @classmethod
+    @checked
     def design(cls, target: object, order: int, jackson: bool = False) -> Self:
         """Return the truncated Chebyshev series of a target response.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
+from armagnn.arguments import checked
 from armagnn.errors import ParameterError
 from armagnn.filters.base import Filter
 from armagnn.operators import GraphOperator
@@ -51,6 +52,7 @@ class GCNFilter(Filter):
     def _response(self, mu: Tensor) -> Tensor:
         return mu**self.T
 
+    @checked
     def on_regular(self, mu: Tensor, degree: float) -> Tensor:
         """Return the response to mu in [-1, 1] of the *arma* operator, if every node has this degree."""
         if not degree > 0:

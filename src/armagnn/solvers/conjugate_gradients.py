@@ -68,7 +68,7 @@ def conjugate_gradients(
         >>> z.squeeze(), statistics.iterations
         (tensor([1.0000, 1.0000], dtype=torch.float64), 2)
     """
-    tol = TOLERANCE[y.dtype] if tol is None else tol
+    tol = TOLERANCE[y.dtype] if tol is None else float(tol)
     with torch.no_grad():
         scale = power_of_two(y)
         right = y / scale

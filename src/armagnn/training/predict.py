@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from armagnn.arguments import checked
+from armagnn.checks import real_tensor
 from armagnn.data import NodeDataset
 from armagnn.errors import ParameterError, RunError, shown
 from armagnn.training.config import TrainConfig
@@ -26,6 +27,9 @@ class Prediction:
 
     dataset: NodeDataset
     probabilities: Tensor
+
+    def __post_init__(self) -> None:
+        real_tensor("probabilities", self.probabilities, "(N, C)")
 
     def labels(self) -> list[str]:
         """The most probable class of each node; with many labels, those above one half, e.g. ``"3 17"`` or ``""``.

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from armagnn.arguments import checked
+from armagnn.checks import real_tensor
 from armagnn.data import GraphsDataset
-from armagnn.errors import DataError, ParameterError, RunError, shown
+from armagnn.errors import DataError, ParameterError, RunError, ShapeError, shown
 from armagnn.operators.batches import GraphBatches
 from armagnn.tasks import GraphNet
 from armagnn.tasks.graph import CHUNK
@@ -39,6 +40,13 @@ class GraphsPrediction:
     values: Tensor
     first: int = 0
     split: list[str] | None = None
+
+    def __post_init__(self) -> None:
+        real_tensor("values", self.values, "(G, C)")
+        if self.split is not None and len(self.split) != len(self.values):
+            raise ShapeError(f"split has {len(self.split)} names, one is needed for each of {len(self.values)} graphs.")
+        if self.values.shape[1] < len(self.description.classes):
+            raise ShapeError(f"values has {self.values.shape[1]} columns for {len(self.description.classes)} classes.")
 
     def labels(self) -> list[int]:
         """The most probable class of each graph, by its raw value; none of a regression."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from armagnn.arguments import checked
 from armagnn.checks import integer, real
-from armagnn.errors import ParameterError, shown
+from armagnn.errors import DataError, ParameterError, shown
 from armagnn.tasks import PEERS
 from armagnn.training.config import RunConfig
 from armagnn.training.setting import Outcome, Setting
@@ -81,16 +81,17 @@ class Trial:
         return content | {"history": past}
 
     @classmethod
+    @checked
     def from_json(cls, content: dict[str, Any], state: dict[str, Tensor], seed: int, most_epochs: int) -> Trial:
-        """The inverse of :meth:`to_json`, for the trial of `seed`; anything else is a ValueError that says why."""
+        """The inverse of :meth:`to_json`, for the trial of `seed`; anything else is a DataError that says why."""
         if content.keys() != {field.name for field in fields(cls)} - {"state"}:
-            raise ValueError("it does not have the entries that this version of armagnn knows")
+            raise DataError("it does not have the entries that this version of armagnn knows")
         integer("seed", content["seed"], seed, seed)
         epochs = integer("epochs", content["epochs"], 1, most_epochs)
         best_epoch = integer("best_epoch", content["best_epoch"], 1, epochs)
         val, test = (_metrics(split, content[split]) for split in ("val", "test"))
         if val.keys() != test.keys():
-            raise ValueError("val and test do not have the same metrics")
+            raise DataError("val and test do not have the same metrics")
         history = _history(content["history"], epochs, classes="accuracy" in val)
         seconds = real("seconds", content["seconds"], least=0)
         return cls(seed, best_epoch, epochs, val, test, seconds, history, state)
@@ -98,7 +99,7 @@ class Trial:
 
 def _metrics(split: str, found: object) -> dict[str, float]:
     if not isinstance(found, dict) or "loss" not in found:
-        raise ValueError(f"{split} is {shown(found)}, not metrics by name, with a loss")
+        raise DataError(f"{split} is {shown(found)}, not metrics by name, with a loss")
     for name, value in found.items():
         real(f"{split} {name}", value, least=0 if name in SHARES else None, most=1 if name in SHARES else None)
     return found
@@ -107,12 +108,12 @@ def _metrics(split: str, found: object) -> dict[str, float]:
 def _history(found: object, epochs: int, *, classes: bool) -> dict[str, list[float]]:
     names = {"train_loss", "val_loss"} | ({"val_accuracy"} if classes else set())
     if not isinstance(found, dict) or found.keys() != names:
-        raise ValueError(f"history does not have {', '.join(sorted(names))}")
+        raise DataError(f"history does not have {', '.join(sorted(names))}")
     for name, values in found.items():
         if not isinstance(values, list) or len(values) != epochs:
-            raise ValueError(f"{name} of the history does not have one number for each of {epochs} epochs")
+            raise DataError(f"{name} of the history does not have one number for each of {epochs} epochs")
         if not all(value is None or (type(value) is float and math.isfinite(value)) for value in values):
-            raise ValueError(f"{name} of the history is not made of numbers")
+            raise DataError(f"{name} of the history is not made of numbers")
     return {name: [math.nan if value is None else value for value in values] for name, values in found.items()}
 
 

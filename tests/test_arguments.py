@@ -66,7 +66,7 @@ BAD: dict[str, list[Any]] = {
     "x": [[1.0], np.ones(2), torch.ones(2, 2).to_sparse(), torch.ones(2, device="meta"), "x",
           torch.nested.nested_tensor([torch.ones(2)])],
     "ids": ["12", [1.5], [None], {1, 2}, 3, [[1]], np.ones((2, 2)), [10**30]],
-    "table": [[("a", 1.0)], {"a": "b"}, "a"],
+    "table": [[("a", 1.0)], {"a": "b"}, {1: 1.0}, "a"],
     "path": [3, b"here", Path("a\0b"), None],
     "way": [3, None],
     "function": ["print", 3],

@@ -149,7 +149,7 @@ def _reader(kind: Any) -> Read:
     if origin in (Sequence, list, tuple) or kind in (list, tuple):
         return _sequence([_reader(part) for part in inner if part is not ...])
     if origin in (Mapping, dict) or kind is dict:
-        return _mapping(_reader(inner[-1]) if inner else _anything)
+        return _mapping(*map(_reader, inner or (Any, Any)))
     if origin is Iterable:
         return _iterable
     if origin is np.ndarray:
@@ -307,12 +307,13 @@ def _sequence(elements: Sequence[Read]) -> Read:
     return read
 
 
-def _mapping(reader: Read) -> Read:
+def _mapping(key: Read, element: Read) -> Read:
     def read(value: Any) -> Any:
         if not isinstance(value, Mapping):
             raise _Other(value)
-        for part in value.values():
-            reader(part)
+        for name, part in value.items():
+            key(name)
+            element(part)
         return value
 
     return read

@@ -244,10 +244,7 @@ class BoundFilter:
 def evaluate(response: Callable[[Tensor], Tensor], mu: Tensor | Array | list[float] | float) -> Tensor | Array:
     """Return a response at frequencies, a tensor for a tensor and an array for anything else."""
     if isinstance(mu, Tensor):
-        mu = dense("mu", mu, "(...)")
-        if not mu.is_floating_point():
-            raise DTypeError(f"mu must hold real numbers, got {mu.dtype}.")
-        return response(mu)
+        return response(real_tensor("mu", mu, "(...)"))
     try:
         array = np.asarray(mu)
     except Exception as error:  # a foreign __array__ may raise anything

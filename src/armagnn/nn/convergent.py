@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from armagnn import kernels
+from armagnn.checks import real_tensor
 from armagnn.errors import ParameterError, ShapeError
 from armagnn.kernels import Settings
 from armagnn.nn.recursion import Recursion
@@ -92,6 +93,7 @@ def check_state(name: str, state: Any, shape: tuple[int, ...], like: Tensor | CS
     if not isinstance(state, Tensor) or tuple(state.shape) != shape:
         found = tuple(state.shape) if isinstance(state, Tensor) else type(state).__name__
         raise ShapeError(f"{name} must be a tensor of shape {shape}, the states of all stacks, got {found}.")
+    real_tensor(name, state, str(shape))
     if state.dtype != like.dtype or state.device != like.device:
         raise ParameterError(f"{name} is {state.dtype} on {state.device}, x {like.dtype} on {like.device}: use .to(x).")
     stacks, *batch, nodes, width = shape

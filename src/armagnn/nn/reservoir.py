@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -23,7 +24,7 @@ from armagnn.nn import activations
 from armagnn.nn.checks import check_kind
 from armagnn.nn.contraction import check_nonexpansive, check_operator
 from armagnn.nn.pool import AvgPool, SumPool
-from armagnn.operators import GraphOperator
+from armagnn.operators import CSR, GraphOperator
 from armagnn.solvers import FixedPoint
 
 FLOATS: Final = (np.float64, np.float32)
@@ -160,6 +161,8 @@ class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _features(self, X: Any, reset: bool) -> Any:
         """Return the features as scikit-learn wants them; its errors become ours, with its words."""
+        if issparse(X):  # scikit-learn reads its arrays without a look at them
+            CSR.from_scipy(X)
         try:
             X = X.detach() if isinstance(X, Tensor) else X
             return validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)

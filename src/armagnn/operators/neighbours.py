@@ -97,7 +97,7 @@ def _checked(points: Any) -> Points:
         if np.iscomplexobj(array):
             raise TypeError
         array = array.astype(np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DTypeError(
             f"points must be a tensor or an array of real numbers, got {type(points).__name__}."
         ) from error

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from armagnn.arguments import checked
-from armagnn.checks import LARGEST, instance, integer, real_tensor
+from armagnn.checks import LARGEST, instance, integer, real, real_tensor
 from armagnn.errors import GraphError
 from armagnn.filters.base import MU_AXIS
 from armagnn.filters.chebyshev import jackson_damping
@@ -39,6 +39,7 @@ class Density:
     symbol: str = "mu"
 
     def __post_init__(self) -> None:
+        real("high", self.high, above=real("low", self.low))
         real_tensor("moments", self.moments, "(K)")
 
     def __call__(self, mu: Tensor) -> Tensor:

@@ -284,7 +284,7 @@ class GraphTask:
         Where all targets are learnt, also the mean absolute error of each, in its own units: "mae NAME".
         """
         sums: dict[str, Tensor] = {}
-        for batch in self._chunks[split]:
+        for batch in self._chunks[checks.choice("split", split, self._chunks)]:
             outputs = self._outputs(predict, batch)
             found = {"loss": self._losses(outputs, batch, target).double().sum()}
             if not self.dataset.regression:

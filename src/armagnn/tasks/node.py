@@ -216,7 +216,7 @@ class NodeTask:
     @checked
     def metrics(self, predict: Predict, split: str, target: Tensor | None = None) -> dict[str, Tensor]:
         """Loss and accuracy (and, with many labels per node, micro_f1) on the nodes of a split, without axes."""
-        part = self.parts[split]
+        part = self.parts[checks.choice("split", split, self.parts)]
         logits = part.logits(predict)
         found = {"loss": cross_entropy(logits, part.y).double(), "accuracy": accuracy(logits, part.y)}
         return found | ({"micro_f1": micro_f1(logits, part.y)} if self.dataset.multilabel else {})

@@ -334,12 +334,15 @@ class SignalTask:
     @checked
     def batch(self, step: Tensor, room: tuple[int, ...] = ()) -> tuple[Tensor, Tensor]:
         """The signals of a step of this epoch, and which of them count, both (batch size,)."""
+        if not step.is_cuda:
+            step = checks.ids("step", step, len(self._plan))
         return self._plan.index_select(0, step).squeeze(0), self._counts.index_select(0, step).squeeze(0)
 
     @checked
     def inputs(self, ids: Tensor) -> Tensor | CSR:
         """What the network takes of these signals, beside the levels."""
-        checks.dense("ids", ids, "(B)")
+        if not ids.is_cuda:  # on a GPU, looking at them would wait for it
+            ids = checks.ids("ids", ids, len(self.x))
         values = self.x.index_select(0, ids).to(self.dtype) * self.node_scale
         values = values * self.signal_scale.index_select(0, ids).unsqueeze(1)
         if not self.scaled:
@@ -363,7 +366,7 @@ class SignalTask:
     def metrics(self, predict: Callable[..., Tensor], split: str, target: Tensor | None = None) -> dict[str, Tensor]:
         """Loss and accuracy on "val" or "test", without axes."""
         loss = accuracy = torch.zeros((), dtype=torch.float64, device=self.device)
-        for ids in self._chunks[split]:
+        for ids in self._chunks[checks.choice("split", split, self._chunks)]:
             logits, y = predict(self.inputs(ids), self.levels), self.y.index_select(0, ids)
             loss = loss + F.cross_entropy(logits, y, reduction="none").double().sum()
             accuracy = accuracy + (logits.argmax(-1) == y).double().sum()

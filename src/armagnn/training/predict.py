@@ -13,7 +13,7 @@ from torch import Tensor
 from armagnn.arguments import checked
 from armagnn.checks import real_tensor
 from armagnn.data import NodeDataset
-from armagnn.errors import ParameterError, RunError, shown
+from armagnn.errors import ParameterError, RunError, ShapeError, shown
 from armagnn.training.config import TrainConfig
 from armagnn.training.nodes import build_network, load_nodes
 from armagnn.training.run import Run
@@ -30,6 +30,8 @@ class Prediction:
 
     def __post_init__(self) -> None:
         real_tensor("probabilities", self.probabilities, "(N, C)")
+        if len(self.probabilities) != self.dataset.num_nodes:
+            raise ShapeError(f"probabilities has {len(self.probabilities)} rows for {self.dataset.num_nodes} nodes.")
 
     def labels(self) -> list[str]:
         """The most probable class of each node; with many labels, those above one half, e.g. ``"3 17"`` or ``""``.

@@ -135,7 +135,7 @@ def test_a_network_that_the_weights_are_not_of_takes_no_memory(copy: Path, chang
 @pytest.mark.parametrize("conv", ["arma", "gcn", "gat"])
 def test_a_training_that_no_memory_is_large_enough_for_is_refused(tmp_path: Path, kind: str, conv: str) -> None:
     config = tiny(kind, tmp_path)
-    values = {**config.to_json(), "conv": conv, "hidden": 2**16, "layers": 100, "stacks": 1000, "seeds": 10**5}
+    values = {**config.to_json(), "conv": conv, "hidden": 2**16, "layers": 100, "stacks": 1000, "seeds": 4096}
     with no_hang(), pytest.raises(ArmagnnError, match=r"memory|smaller"):
         train(type(config)(**{**values, "depth": 10} if kind == "graphs" else values), tmp_path / "run")
     assert not (tmp_path / "run").exists()

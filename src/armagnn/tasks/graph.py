@@ -23,6 +23,7 @@ from armagnn.nn.stack import Stack
 from armagnn.operators import GraphOperator
 from armagnn.operators.batches import GraphBatch, GraphBatches, batches_of
 from armagnn.operators.spectra import GraphSpectra, vectors_pay
+from armagnn.tasks.arguments import ask, check_step, check_target
 from armagnn.tasks.node import PEERS
 from armagnn.tasks.plan import write_plan
 
@@ -43,6 +44,12 @@ LEAST: Final = -2
 
 GRAIN: Final = 64
 """Sizes of rooms are multiples of this: kernels are compiled once for all of them."""
+
+DEEPEST: Final = 1000
+"""The most convolutions of a network."""
+
+MOST_GRAPHS: Final = 2**20
+"""The most graphs of a batch."""
 
 Predict = Callable[[Tensor, GraphBatch], Tensor]
 
@@ -90,8 +97,9 @@ class GraphNet(nn.Module):
         options: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        for name, size in (("outputs", outputs), ("hidden", hidden), ("depth", depth), *(("head", n) for n in head)):
+        for name, size in (("outputs", outputs), ("hidden", hidden), *(("head", n) for n in head)):
             checks.integer(name, size, 1)
+        checks.integer("depth", depth, 1, DEEPEST)
         for name, rate in zip(GRAPH_RATES, (hidden_dropout, skip_dropout), strict=True):
             checks.probability(name, rate)
         options = ({"concat": True} if method == "gat" else {}) | dict(options or {})
@@ -121,6 +129,7 @@ class GraphNet(nn.Module):
     @checked
     def trial_axis(self, name: str) -> int:
         """Where the trials go among the axes of a parameter, for `Trials`: first, as batched products want it."""
+        checks.choice("parameter", name, (known for known, _ in self.named_parameters()))
         return 0
 
     @checked
@@ -198,7 +207,7 @@ class GraphTask:
         dtype: torch.dtype = torch.float32,
         padded: bool | None = None,
     ) -> None:
-        checks.integer("batch_size", batch_size, 1)
+        checks.integer("batch_size", batch_size, 1, MOST_GRAPHS)
         for name, ids in vars(fold).items():
             if not len(ids):
                 raise ParameterError(f"The {name} part of the fold has no graph.")
@@ -263,16 +272,18 @@ class GraphTask:
     @checked
     def batch(self, step: Tensor, room: tuple[int, ...]) -> GraphBatch:
         """The batch of a step of this epoch, padded to its room."""
+        check_step(step, len(self._parts))
         if self.padded:
             rows, nonzeros = room
             return self.graphs.take_padded(self._plan.index_select(0, step).squeeze(0), rows, nonzeros)
-        return self.graphs.take(self._parts[checks.integer("step", step.squeeze(), 0, len(self._parts) - 1)])
+        return self.graphs.take(self._parts[int(step)])
 
     # ---------------------------------------------------------------------------------------------------------- scores
 
     @checked
     def loss(self, predict: Predict, batch: GraphBatch, target: Tensor | None = None) -> Tensor:
         """Cross-entropy, or the mean squared error of the target or targets, over the graphs of a batch."""
+        check_target(target)
         losses = self._losses(self._outputs(predict, batch), batch, target)
         counts = (batch.ids < self.graphs.num_graphs).to(losses.dtype)  # graphs that fill up a batch do not
         return (losses * counts).sum() / counts.sum()
@@ -283,6 +294,7 @@ class GraphTask:
 
         Where all targets are learnt, also the mean absolute error of each, in its own units: "mae NAME".
         """
+        check_target(target)
         sums: dict[str, Tensor] = {}
         for batch in self._chunks[checks.choice("split", split, self._chunks)]:
             outputs = self._outputs(predict, batch)
@@ -296,7 +308,7 @@ class GraphTask:
         return means | {"mse": means["loss"]} if self.dataset.regression else means
 
     def _outputs(self, predict: Predict, batch: GraphBatch) -> Tensor:
-        return predict(self.x.index_select(0, batch.nodes), batch)
+        return ask(predict, self.x.index_select(0, batch.nodes), batch)
 
     def _absolute(self, outputs: Tensor, batch: GraphBatch) -> dict[str, Tensor]:
         """Return the sum over graphs of the absolute error of each target, in its own units."""

@@ -14,9 +14,11 @@ from armagnn.arguments import checked
 from armagnn.data import NodeDataset
 from armagnn.errors import ParameterError
 from armagnn.nn import ARMAConv, make_conv
+from armagnn.nn.checks import check_features
 from armagnn.nn.drop import check_rate, drop
 from armagnn.nn.stack import Stack
 from armagnn.operators import CSR, GraphOperator
+from armagnn.tasks.arguments import ask
 from armagnn.tasks.metrics import accuracy, cross_entropy, micro_f1
 
 RATES: Final = ("input_dropout", "hidden_dropout", "skip_dropout")
@@ -127,13 +129,15 @@ class NodeNet(nn.Module):
         They are the first axis, as batched products want it; but in the weights of the first convolution, which sparse
         features are multiplied with, they follow the axis of the features: so the product folds them without a copy.
         """
-        shape = self.get_parameter(name).shape
+        known = dict(self.named_parameters())
+        shape = known[checks.choice("parameter", name, known)].shape
         inputs = self.conv1.in_channels
         return 1 + list(shape).index(inputs) if name.startswith("conv1") and inputs in shape[:-1] else 0
 
     @checked
     def forward(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
         """Logits (N, C) from features (N, F), dense or sparse."""
+        x = check_features(x, self.conv1.in_channels)
         hidden = self.conv1(drop(x, self.input_dropout, self.training), op)
         logits: Tensor = self.conv2(drop(hidden, self.hidden_dropout, self.training), op)
         return logits
@@ -156,7 +160,7 @@ class Part:
 
     def logits(self, predict: Predict) -> Tensor:
         """Logits of the split's nodes."""
-        return predict(self.x, self.op).index_select(-2, self.idx)
+        return ask(predict, self.x, self.op).index_select(-2, self.idx)
 
 
 class NodeTask:

@@ -22,6 +22,7 @@ from armagnn.nn.linear import Linear
 from armagnn.nn.scaled import conv_of_scaled, scaling
 from armagnn.nn.stack import Stack
 from armagnn.operators import CSR, Coarsening, GraphOperator, batches_of, coarsen
+from armagnn.tasks.arguments import ask, check_step
 from armagnn.tasks.plan import write_plan
 
 SIGNAL_RATES: Final = ("hidden_dropout", "skip_dropout")
@@ -29,6 +30,9 @@ SIGNAL_RATES: Final = ("hidden_dropout", "skip_dropout")
 
 FEATURES: Final = ("raw", "tfidf", "table")
 """What a node has in a signal: its number; weighted by how few signals it is in; or times its own features."""
+
+MOST_SIGNALS: Final = 2**16
+"""The most signals of a batch."""
 
 CHUNK: Final = 1 << 20
 """About how many numbers of signals are evaluated at a time: what bounds the memory of a large validation set."""
@@ -156,6 +160,7 @@ class SignalNet(nn.Module):
     @checked
     def trial_axis(self, name: str) -> int:
         """Where the trials go among the axes of a parameter, for `Trials`: first, as batched products want it."""
+        checks.choice("parameter", name, (known for known, _ in self.named_parameters()))
         return 0
 
     @checked
@@ -287,7 +292,7 @@ class SignalTask:
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        checks.integer("batch_size", batch_size, 1)
+        checks.integer("batch_size", batch_size, 1, MOST_SIGNALS)
         if features not in FEATURES or (features == "table") != (net.convs[0].in_channels != 1):
             raise ParameterError(
                 f"features is {features!r}: it must be one of {', '.join(FEATURES)}, and 'table' if and only if the "
@@ -334,8 +339,7 @@ class SignalTask:
     @checked
     def batch(self, step: Tensor, room: tuple[int, ...] = ()) -> tuple[Tensor, Tensor]:
         """The signals of a step of this epoch, and which of them count, both (batch size,)."""
-        if not step.is_cuda:
-            step = checks.ids("step", step, len(self._plan))
+        check_step(step, self.steps)
         return self._plan.index_select(0, step).squeeze(0), self._counts.index_select(0, step).squeeze(0)
 
     @checked
@@ -359,7 +363,9 @@ class SignalTask:
     ) -> Tensor:
         """The mean cross-entropy of the signals of a batch that count, without axes."""
         ids, counts = batch
-        losses = F.cross_entropy(predict(self.inputs(ids), self.levels), self.y.index_select(0, ids), reduction="none")
+        losses = F.cross_entropy(
+            ask(predict, self.inputs(ids), self.levels), self.y.index_select(0, ids), reduction="none"
+        )
         return (losses * counts).sum() / counts.sum()
 
     @checked
@@ -367,7 +373,7 @@ class SignalTask:
         """Loss and accuracy on "val" or "test", without axes."""
         loss = accuracy = torch.zeros((), dtype=torch.float64, device=self.device)
         for ids in self._chunks[checks.choice("split", split, self._chunks)]:
-            logits, y = predict(self.inputs(ids), self.levels), self.y.index_select(0, ids)
+            logits, y = ask(predict, self.inputs(ids), self.levels), self.y.index_select(0, ids)
             loss = loss + F.cross_entropy(logits, y, reduction="none").double().sum()
             accuracy = accuracy + (logits.argmax(-1) == y).double().sum()
         count = len(self.dataset.idx(split))

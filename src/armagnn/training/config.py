@@ -14,7 +14,8 @@ from armagnn.checks import choice, integer, probability, real
 from armagnn.data.scaling import FEATURES
 from armagnn.errors import DeviceError, ParameterError, RunError, shown
 from armagnn.nn.gat import HEADS
-from armagnn.training.stopping import MOST_PATIENCE, check_stopping
+from armagnn.training.setting import MOST_TRIALS
+from armagnn.training.stopping import MOST_EPOCHS, MOST_PATIENCE, check_stopping
 
 MOST_UNITS: Final = 2**16
 """The most units of a layer, and the most graphs of a batch."""
@@ -72,10 +73,10 @@ class RunConfig:
         "hidden": (1, MOST_UNITS),
         "stacks": (1, MOST_STEPS),
         "layers": (1, MOST_STEPS),
-        "epochs": (1, 10**6),
+        "epochs": (1, MOST_EPOCHS),
         "patience": (1, MOST_PATIENCE),
         "seed": (0, 2**63 - 1),
-        "seeds": (1, 10**5),
+        "seeds": (1, MOST_TRIALS),
     }
     """The least and the most of every integer."""
     later: ClassVar[Mapping[str, Any]] = {}

@@ -45,8 +45,8 @@ class GraphsPrediction:
         real_tensor("values", self.values, "(G, C)")
         if self.split is not None and len(self.split) != len(self.values):
             raise ShapeError(f"split has {len(self.split)} names, one is needed for each of {len(self.values)} graphs.")
-        if self.values.shape[1] < len(self.description.classes):
-            raise ShapeError(f"values has {self.values.shape[1]} columns for {len(self.description.classes)} classes.")
+        if self.values.shape[1] != self.description.outputs:
+            raise ShapeError(f"values has {self.values.shape[1]} columns for {self.description.outputs} outputs.")
 
     def labels(self) -> list[int]:
         """The most probable class of each graph, by its raw value; none of a regression."""

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from armagnn import checks
 from armagnn.arguments import checked
-from armagnn.errors import RunError, shown
+from armagnn.errors import ParameterError, RunError, shown
 from armagnn.training.atomic import read_plain, write_atomic
 from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.config import RunConfig
@@ -91,6 +91,10 @@ class Run:
     dataset_sha256: str
     versions: dict[str, str]
     manifest: Manifest
+
+    def __post_init__(self) -> None:
+        if not DIGEST.fullmatch(self.dataset_sha256):
+            raise ParameterError(f"dataset_sha256 must be 64 hexadecimal digits, got {shown(self.dataset_sha256)}.")
 
     @classmethod
     @checked
@@ -195,9 +199,10 @@ class Run:
     @checked
     def save_trial(self, trial: Trial) -> None:
         """Keep a finished trial for good."""
+        content = _written(trial, self.config.epochs)
         results, weights = _trial_files(trial.seed)
         self._write(weights, safetensors.torch.save(trial.state))
-        self._write(results, to_bytes(trial.to_json()))
+        self._write(results, to_bytes(content))
         self.manifest.write(self.path)
 
     @checked
@@ -256,6 +261,16 @@ class Run:
 
     def _read(self, name: str) -> bytes:
         return _read(self.path, self.manifest, name)
+
+
+def _written(trial: Trial, most_epochs: int) -> dict[str, Any]:
+    """A trial as plain JSON that can be read again."""
+    try:
+        content = trial.to_json()
+        Trial.from_json(content, trial.state, checks.integer("seed", trial.seed, 0, 2**63 - 1), most_epochs)
+    except (TypeError, AttributeError, ValueError, ArithmeticError) as error:
+        raise ParameterError(f"trial cannot be kept: {error}") from error
+    return content
 
 
 def _alike(found: Any, expected: Any) -> bool:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from torch import Tensor
 
 from armagnn.arguments import checked
 from armagnn.checks import integer, probability, real
 from armagnn.errors import ParameterError, shown
+
+MOST_TRIALS: Final = 4096
+"""The most trials of a run, and of a batch."""
 
 
 @checked
@@ -70,3 +74,10 @@ class Outcome:
     history: dict[str, list[float]]
     state: dict[str, Tensor]
     beside: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, found in (("val", self.val), ("test", self.test)):
+            if "loss" not in found:
+                raise ParameterError(
+                    f"{name} must be numbers by the names of metrics, with a loss, got {shown(found)}."
+                )

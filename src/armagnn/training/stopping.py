@@ -9,6 +9,9 @@ from armagnn.checks import choice, integer
 
 Score = tuple[float, ...]
 RULES: Final = ("accuracy", "loss")
+MOST_EPOCHS: Final = 10**6
+"""The most epochs of a training."""
+
 MOST_PATIENCE: Final = 2**62
 """More than any training has epochs, and an epoch more still fits into 64 bits."""
 

@@ -22,18 +22,17 @@ from torch.func import functional_call, vmap
 
 from armagnn import checks
 from armagnn.arguments import checked
-from armagnn.checks import integer, real
-from armagnn.errors import RunError
+from armagnn.errors import ParameterError, RunError, shown
 from armagnn.kernels import backend
 from armagnn.kernels.random import keys, source
 from armagnn.nn.drop import Zero
-from armagnn.training.keeping import Keeper
+from armagnn.training.keeping import BESIDE, Keeper
 from armagnn.training.memory import keep_freed_memory
 from armagnn.training.processors import fitting_threads
 from armagnn.training.recorder import EAGER, Recorder
 from armagnn.training.seeded import seeded
-from armagnn.training.setting import Outcome, Setting
-from armagnn.training.stopping import check_stopping
+from armagnn.training.setting import MOST_TRIALS, Outcome, Setting
+from armagnn.training.stopping import MOST_EPOCHS, check_stopping
 from armagnn.training.task import Predict, Room, Task
 
 DRAWS: Final = 64
@@ -95,6 +94,13 @@ class Trials:
         dtype: torch.dtype = torch.float32,
     ) -> None:
         check_stopping(stop_on, patience)
+        checks.integer("epochs", epochs, 1, MOST_EPOCHS)
+        for rule in beside:
+            checks.choice("stopping rule", rule, BESIDE)
+        if not 0 < len(settings) <= MOST_TRIALS or len({len(setting.rates) for setting in settings}) != 1:
+            raise ParameterError(
+                f"settings must be 1 to {MOST_TRIALS}, with as many drop rates each, got {shown(settings)}."
+            )
         self.task, self.epochs, self.patience, self.rules = task, epochs, patience, (stop_on, *beside)
         self.device = checks.device(device)
         _make_current(self.device)
@@ -179,8 +185,8 @@ class Trials:
 
     def _check(self, state: Mapping[str, Any], trials: int) -> None:
         """Raise unless a state has what `state` gives, for so many trials of this network."""
-        done = integer("done", state["done"], 0, self.epochs)
-        spent = [real("spent", seconds, least=0) for seconds in state["spent"]]
+        done = checks.integer("done", state["done"], 0, self.epochs)
+        spent = [checks.real("spent", seconds, least=0) for seconds in state["spent"]]
         if not 0 < trials == len(spent):
             raise ValueError(f"{len(spent)} times for {trials} trials")
         shapes = {name: list(param.shape) for name, param in self.params.items()}
@@ -429,4 +435,7 @@ def _make_current(device: torch.device) -> None:
 def _drawn(build: Callable[[], nn.Module], seed: int, dtype: torch.dtype) -> nn.Module:
     """Return the network with the weights of a seed, drawn on the CPU: a seed means the same start on every device."""
     with seeded(seed):
-        return build().to(dtype)
+        network = build()
+    if not isinstance(network, nn.Module) or not (hasattr(network, "set_rates") and hasattr(network, "trial_axis")):
+        raise ParameterError(f"build must return a network such as a NodeNet, got {type(network).__name__}.")
+    return network.to(dtype)

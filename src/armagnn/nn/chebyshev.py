@@ -107,6 +107,7 @@ def largest_eigenvalue(laplacian: GraphOperator) -> float:
     """Return λmax of a Laplacian, or 2 where all its eigenvalues are 0 and any scale will do.
 
     Example:
+        >>> import torch
         >>> pair = GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]), kind="laplacian")
         >>> round(largest_eigenvalue(pair), 6)
         2.0

@@ -14,6 +14,7 @@ from torch import Tensor
 from armagnn.arguments import checked
 from armagnn.checks import choice, dense, instance, integer, real, real_tensor
 from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError, shown
+from armagnn.kernels.transforms import forward_mode, learned
 from armagnn.operators import GraphOperator
 from armagnn.operators.csr import fold, unfold
 from armagnn.solvers.eigen import eigh
@@ -334,7 +335,7 @@ def check_solver(op: GraphOperator, tol: float | None, max_iter: int | None) -> 
 
 def refuse_learned(op: GraphOperator) -> None:
     """Raise where a gradient for the operator's values would be lost without a word."""
-    if op.value.requires_grad and torch.is_grad_enabled():
+    if learned(op.value) and (torch.is_grad_enabled() or forward_mode()):
         raise GraphError(
             "this method gives no gradient for the operator's values: use a PolynomialFilter or a ChebyshevFilter, "
             "or pass op.detach()."

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from armagnn.errors import GraphError
+from armagnn.kernels.transforms import ReverseOnly, gradients_by_loop, refuse_transforms
 from armagnn.operators import GraphOperator
 from armagnn.solvers.conjugate_gradients import Statistics, power_of_two
 
@@ -45,6 +46,7 @@ def recursion(
         >>> x.squeeze(), statistics.iterations
         (tensor([2.0000, 2.0000], dtype=torch.float64), 39)
     """
+    refuse_transforms("a filter solved by method='recursion'")
     log: list[Statistics] = []
     if a.is_complex() or y.is_complex():  # a keeps its precision: near 1 its rounding is an error of the answer
         a, y = (t.to(torch.promote_types(t.dtype, torch.complex32)) for t in (a, y))
@@ -53,7 +55,7 @@ def recursion(
     return z, log[0]
 
 
-class _Recursion(torch.autograd.Function):
+class _Recursion(ReverseOnly):
     """Z = (I - aM)^-1 Y; with Λ = (I - conj(a) M)^-1 G the gradients are Λ and sum(Λ * conj(M Z))."""
 
     @staticmethod
@@ -67,6 +69,7 @@ class _Recursion(torch.autograd.Function):
         return z
 
     @staticmethod
+    @gradients_by_loop
     def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor | None, ...]:
         a, z = ctx.saved_tensors
         adjoint = _Recursion.apply(ctx.op, a.conj(), grad[0], *ctx.options, [])  # type: ignore[no-untyped-call]

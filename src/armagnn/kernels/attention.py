@@ -36,13 +36,13 @@ from armagnn.kernels import reference
 from armagnn.kernels.backends import backend
 from armagnn.kernels.maxima import trials_of
 from armagnn.kernels.products import product, split
-from armagnn.kernels.transforms import BackwardPass, as_they_are
+from armagnn.kernels.transforms import BackwardPass, ReverseOnly, as_they_are, gradients_by_vmap
 
 Pattern = tuple[Tensor, Tensor]
 """Pointers and columns of a matrix; its values do not matter."""
 
 
-class _Attention(torch.autograd.Function):
+class _Attention(ReverseOnly):
     @staticmethod
     def forward(
         rowptr: Tensor, col: Tensor, t_rowptr: Tensor, t_col: Tensor, z: Tensor, s: Tensor, d: Tensor, slope: float
@@ -57,6 +57,7 @@ class _Attention(torch.autograd.Function):
         ctx.slope = inputs[7]
 
     @staticmethod
+    @gradients_by_vmap
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         t_rowptr, t_col, *saved = ctx.saved_tensors
         found = _Back.apply(t_rowptr, t_col, grads[0], *saved, ctx.slope)  # type: ignore[no-untyped-call]
@@ -83,7 +84,7 @@ class _Back(BackwardPass):
         return _side_by_side(_Back, info, dims, given, 2)
 
 
-class _Added(torch.autograd.Function):
+class _Added(ReverseOnly):
     """The sum of heads that share x, shape (N, G, F_in), in each of G groups with weights (W, H, F_in, F_out).
 
     As many groups as there are for each of the W weights, side by side, share these.
@@ -108,6 +109,7 @@ class _Added(torch.autograd.Function):
         ctx.slope = inputs[8]
 
     @staticmethod
+    @gradients_by_vmap
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         t_rowptr, t_col, *saved = ctx.saved_tensors
         found = _AddedBack.apply(t_rowptr, t_col, grads[0], *saved, ctx.slope)  # type: ignore[no-untyped-call]

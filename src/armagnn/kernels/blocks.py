@@ -10,6 +10,7 @@ from torch import Tensor
 
 from armagnn.kernels.backends import backend
 from armagnn.kernels.products import split
+from armagnn.kernels.transforms import forwards, gradients_by_vmap
 
 ALIKE: Final = 6
 """Blocks of one size that are worth being brought together."""
@@ -47,10 +48,12 @@ class _Product(torch.autograd.Function):
         ctx.blocks, ctx.transposed, _ = inputs
 
     @staticmethod
+    @forwards
     def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor | None:
         return None if tangents[-1] is None else _apply(ctx.blocks, ctx.transposed, tangents[-1])
 
     @staticmethod
+    @gradients_by_vmap
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         return None, None, _apply(ctx.blocks, not ctx.transposed, grads[0])
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels.layer_run import Matrix, Run, Settings
-from armagnn.kernels.transforms import forward_mode, recording
+from armagnn.kernels.transforms import forward_mode, gradients_by_loop, recording
 
 
 class _Layer(torch.autograd.Function):
@@ -28,18 +28,20 @@ class _Layer(torch.autograd.Function):
         run = Run(settings, op, sparse, x, v, trials)
         out, propagated, states = run.forward(seed, w0, w, v, bias, keep)
         if keep:
+            ctx.batched = False
             ctx.fixed = settings, trials, op, sparse, again
             ctx.save_for_backward(seed, x, w0, w, v, bias, propagated, *states)
         return out
 
     @staticmethod
+    @gradients_by_loop
     def backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
         settings, trials, op, sparse, again = ctx.fixed
         seed, x, w0, w, v, bias, propagated, *states = ctx.saved_tensors
         needs = ctx.needs_input_grad[7:]
         if torch.is_grad_enabled():  # somebody wants to differentiate this again
             return *(None,) * 7, *gradients_of(again, (x, w0, w, v, bias), seed, needs, g)
-        consume = not torch._C._autograd._get_current_graph_task_keep_graph()
+        consume = not ctx.batched and not torch._C._autograd._get_current_graph_task_keep_graph()
         run = Run(settings, op, sparse, x, v, trials)
         gradients = run.backward(g, seed, w0, w, v, bias, propagated, states, needs[0], consume)
         return *(None,) * 7, *gradients

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from armagnn.kernels import reference
 from armagnn.kernels.backends import backend
-from armagnn.kernels.transforms import BackwardPass
+from armagnn.kernels.transforms import BackwardPass, ReverseOnly, gradients_by_vmap
 
 
-class _NeighbourMax(torch.autograd.Function):
+class _NeighbourMax(ReverseOnly):
     @staticmethod
     def forward(rowptr: Tensor, col: Tensor, t_rowptr: Tensor, t_col: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         return getattr(backend(x.device), "row_max", row_max)(rowptr, col, x.contiguous())
@@ -27,6 +27,7 @@ class _NeighbourMax(torch.autograd.Function):
         ctx.mark_non_differentiable(output[1])
 
     @staticmethod
+    @gradients_by_vmap
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         t_rowptr, t_col, x, most, ties = ctx.saved_tensors
         return None, None, None, None, _Back.apply(t_rowptr, t_col, x, most, grads[0] / ties)  # type: ignore[no-untyped-call]

@@ -21,7 +21,17 @@ from torch._C import _functorch
 
 from armagnn.errors import GraphError, ShapeError
 from armagnn.kernels.backends import backend
-from armagnn.kernels.transforms import apply_rule, batching, is_batched, recording
+from armagnn.kernels.transforms import (
+    apply_rule,
+    batching,
+    forward_mode,
+    forwards,
+    gradients_by_vmap,
+    is_batched,
+    materialised,
+    primals,
+    recording,
+)
 
 ACTIVATIONS: Final = ("none", "relu", "leaky_relu", "elu", "tanh", "sigmoid")
 """Activations of `gcs` whose derivative is a function of their value, so that nothing else need be kept."""
@@ -231,25 +241,45 @@ class Rules(NamedTuple):
 _rules: Final[dict[str, Rules]] = {}
 
 
-def register(name: str, setup: Any, backward: Any, vmap: Any) -> None:
+def register(name: str, setup: Any, backward: Any, vmap: Any, tangent: Any) -> None:
     """Register gradient and vmap with the operator, and keep the same as autograd Functions (see `rules`).
+
+    ``tangent`` is the derivative forwards, which only the Functions have: torch has no place for it in an operator.
 
     The compiler needs the operator. Plain eager code takes a Function, which costs a fraction of the operator's way
     through the dispatcher; ``torch.func`` needs one with its own ``setup_context``, which torch calls more slowly.
     """
+    backward = gradients_by_vmap(backward)
     torch.library.register_autograd(f"armagnn::{name}", backward, setup_context=setup)
     torch.library.register_vmap(f"armagnn::{name}", vmap)
 
     def forward(ctx: Any, *args: Any) -> Any:
-        out = _implementations[name](*args)
-        setup(ctx, args, out)
+        given = materialised(args) if forward_mode() else args
+        out = _implementations[name](*given)
+        prepare(ctx, args, out)
         return out
+
+    def prepare(ctx: Any, args: tuple[Any, ...], out: Tensor) -> None:
+        setup(ctx, args, out)
+        if forward_mode():
+            ctx.set_materialize_grads(False)  # what has no tangent costs nothing
+            ctx.numbers = tuple(None if isinstance(arg, Tensor) else arg for arg in args)
+            ctx.save_for_forward(*(arg if isinstance(arg, Tensor) else None for arg in args), out)
+
+    @forwards
+    def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor | None:
+        *tensors, out = primals(ctx)
+        given = (other if tensor is None else tensor for tensor, other in zip(tensors, ctx.numbers, strict=True))
+        return tangent(tuple(given), out, tangents)  # type: ignore[no-any-return]
+
+    def behind(ctx: Any, g: Tensor | None) -> Any:
+        return (None,) * len(ctx.needs_input_grad) if g is None else backward(ctx, g)
 
     def transformed(*args: Any) -> Any:
         return _call(name, args)
 
-    base, members = (torch.autograd.Function,), {"backward": staticmethod(backward)}
-    functional = {"forward": transformed, "setup_context": setup, "vmap": vmap}
+    base, members = (torch.autograd.Function,), {"backward": staticmethod(behind), "jvp": staticmethod(jvp)}
+    functional = {"forward": transformed, "setup_context": prepare, "vmap": vmap}
     _rules[name] = Rules(
         type(f"_{name}", base, members | {"forward": staticmethod(forward)}),
         type(f"_{name}_transformed", base, members | {k: staticmethod(f) for k, f in functional.items()}),

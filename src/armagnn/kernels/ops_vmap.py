@@ -31,6 +31,8 @@ def _values_of_trials(in_dims: tuple[Any, ...], args: tuple[Any, ...]) -> list[A
     varying = [k for k in range(8) if in_dims[k] is not None]
     if any(k not in (2, 5) or matrix[k].dim() != 2 for k in varying) or matrix[2].requires_grad:
         return None
+    if not varying and matrix[2].dim() == 2:  # values of the trials of another vmap, whose columns must stay together
+        return None
     for k in varying:
         matrix[k] = matrix[k].movedim(in_dims[k], 0).contiguous()
     return matrix if len(varying) in (0, 2) else None

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels.backends import backend
-from armagnn.kernels.transforms import traced
+from armagnn.kernels.transforms import forwards, gradients_by_vmap, primals, traced
 
 
 class _Product(torch.autograd.Function):
@@ -28,13 +28,15 @@ class _Product(torch.autograd.Function):
         ctx.save_for_forward(a, b)
 
     @staticmethod
+    @forwards
     def jvp(ctx: Any, by_a: Tensor | None, by_b: Tensor | None) -> Tensor | None:
-        a, b = ctx.saved_tensors
+        a, b = primals(ctx)
         parts = [_apply(by_a, b)] if by_a is not None else []
         parts += [_apply(a, by_b)] if by_b is not None else []
         return sum(parts[1:], parts[0])
 
     @staticmethod
+    @gradients_by_vmap
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None]:
         (g,), (a, b) = grads, ctx.saved_tensors
         by_a = _apply(g, b.transpose(1, 2)) if ctx.needs_input_grad[0] else None

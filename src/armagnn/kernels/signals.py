@@ -12,6 +12,7 @@ from armagnn.kernels.backends import backend
 from armagnn.kernels.layer import gradients_of
 from armagnn.kernels.layer_run import Matrix, Settings
 from armagnn.kernels.one_by_one import ACTIVATIONS, Tensors, fits
+from armagnn.kernels.transforms import gradients_by_loop
 
 FEWEST: Final = 4
 """Signals below which they are too few to share out. Not the number of threads, on which no bit shall depend."""
@@ -33,6 +34,7 @@ class _Signals(torch.autograd.Function):
         return cpu_signals.forward(settings, op, seed, x, (_first(settings, w0, v), w, v, bias))
 
     @staticmethod
+    @gradients_by_loop
     def backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
         from armagnn.kernels import cpu_signals
 

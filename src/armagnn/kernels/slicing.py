@@ -17,6 +17,7 @@ from torch import Tensor
 from armagnn.kernels.backends import backend, cut_rows, keep_rows_whole
 from armagnn.kernels.lazy import compiled_or_plain
 from armagnn.kernels.reference import LONG
+from armagnn.kernels.transforms import learned
 
 Array = npt.NDArray[Any]
 Structure = tuple[Tensor, Tensor, Tensor]
@@ -66,7 +67,7 @@ class Slicer:
         self._short = all(bool((pointer.diff() <= LONG).all()) for pointer in pointers)
         on_processor = backend(blocks.value.device).__name__.endswith(".cpu")
         self._arrays: list[Array] | None = None
-        if on_processor and not blocks.value.requires_grad:
+        if on_processor and not learned(blocks.value):
             self._arrays = [blocks.rowptr.numpy(), blocks.col.numpy(), _bits(blocks.value)]
             self._arrays += [part.numpy() for part in blocks.transposed or ()]
 

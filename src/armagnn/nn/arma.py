@@ -16,7 +16,7 @@ from armagnn import checks, kernels
 from armagnn.errors import MissingAttributeError, ParameterError, ShapeError, shown
 from armagnn.kernels.layer_run import Matrix
 from armagnn.kernels.layer_trials import Fixed, arma_trials, usable_by_trials
-from armagnn.kernels.transforms import is_batched, needs_gradient
+from armagnn.kernels.transforms import is_batched, needs_gradient, refuse_transforms
 from armagnn.nn import activations
 from armagnn.nn.checks import (
     check_features,
@@ -326,6 +326,7 @@ class ARMAConv(MessagePassing):
         """Return the fixed points of the stacks, shape (K, ..., N, F_out)."""
         assert self.fixed_point is not None
         shape = (self.num_stacks, *x.shape[:-1], self.out_channels)
+        refuse_transforms("a layer with fixed_point")
         check_operator(op)
         own = self.skip_weight.dtype
         wide = (

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from armagnn import kernels
-from armagnn.kernels.transforms import traced
+from armagnn.kernels.transforms import forward_mode, forwards, gradients_by_loop, gradients_by_vmap, primals, traced
 from armagnn.operators import GraphOperator
 from armagnn.operators.csr import Arguments
 
@@ -118,9 +118,10 @@ class _Responses(torch.autograd.Function):
         ctx.mark_non_differentiable(output[1])
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(zoom, e, output[1])
-        ctx.save_for_forward(output[1])
+        ctx.save_for_forward(zoom, e)
 
     @staticmethod
+    @gradients_by_vmap
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         (g, _), (zoom, e, slopes) = grads, ctx.saved_tensors
         if g is None:
@@ -130,9 +131,12 @@ class _Responses(torch.autograd.Function):
         return (g * slopes).sum((-2, -1)).sum_to_size(zoom.shape).to(zoom.dtype), None, None, None
 
     @staticmethod
-    def jvp(ctx: Any, zoom: Tensor | None, *_: Any) -> tuple[Tensor | None, None]:
-        (slopes,) = ctx.saved_tensors
-        return None if zoom is None else slopes * zoom[..., None, None], None
+    @forwards
+    def jvp(ctx: Any, by_zoom: Tensor | None, *_: Any) -> tuple[Tensor | None, None]:
+        if by_zoom is None:
+            return None, None
+        zoom, e = primals(ctx)
+        return _with_slopes(zoom, ctx.iterations, ctx.order, e)[1] * by_zoom[..., None, None], None
 
     @staticmethod
     def vmap(
@@ -223,7 +227,7 @@ class Jacobi:
 
     def _by_hand(self) -> bool:
         """Return whether gradients may be asked for, but none with respect to the operator."""
-        if traced() or not torch.is_grad_enabled():
+        if traced() or forward_mode() or not torch.is_grad_enabled():
             return False
         value = self.op.value
         return not (value.requires_grad or torch._C._functorch.is_functorch_wrapped_tensor(value))
@@ -263,6 +267,7 @@ class _Transform(torch.autograd.Function):
         ctx.save_for_backward(zoom, *kept)
 
     @staticmethod
+    @gradients_by_loop
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         if grads[0] is None:
             return (None,) * 5

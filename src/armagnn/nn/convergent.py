@@ -70,11 +70,6 @@ def converge(
     Returns:
         the states, shape (K, N * batch * F_out), and the statistics of the solve.
     """
-    if torch._C._are_functorch_transforms_active():
-        raise ParameterError(
-            "a layer with fixed_point does not run under torch.func transforms (vmap, grad, ...), because how many "
-            "steps it takes depends on the values: use a loop, or leading axes of x, and torch.autograd."
-        )
     settings, (_, w, _, bias) = recursion.settings, recursion.weights
     assert w is not None
     skip = recursion.skip(0, features)

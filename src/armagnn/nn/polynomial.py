@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from armagnn import kernels
-from armagnn.kernels.transforms import traced
+from armagnn.kernels.transforms import learned, traced
 from armagnn.nn.conv import times
 from armagnn.nn.keep import once_per_operator
 from armagnn.operators import CSR, GraphOperator
@@ -114,8 +114,8 @@ class Shifted:
         if self.whole:
             # of stored zeros, the padding of a batch, there may be many on one diagonal place: they stay zeros
             value = torch.where((op._rows() == op.col) & (op.value != 0), scale - 1.0, value)
-        self.fixed = may_be_kept(value) and not op.value.requires_grad  # a gradient may only be off for now
-        plain = op.symmetric and not op.value.requires_grad
+        self.fixed = may_be_kept(value) and not learned(op.value)  # a gradient may only be off for now
+        plain = op.symmetric and not learned(op.value)
         transposed = None if plain else op._structure()
         matrix = CSR(
             op.rowptr,

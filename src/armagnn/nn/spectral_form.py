@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from armagnn import kernels
-from armagnn.kernels.transforms import traced
+from armagnn.kernels.transforms import learned, traced
 from armagnn.nn.conv import times
 from armagnn.nn.keep import once_per_operator
 from armagnn.nn.polynomial import mixed
@@ -63,7 +63,7 @@ def spectral_pays(op: GraphOperator, signals: int, degree: int, channels: tuple[
 
 def spectral_can(op: GraphOperator) -> bool:
     """Return whether an operator has frequencies that are known or can be found, and kept, here and now."""
-    if traced() or not op.symmetric or op.value.requires_grad or op.for_one_call:
+    if traced() or not op.symmetric or learned(op.value) or op.for_one_call:
         return False
     return bool(_kept(op)) or may_be_kept(op.value)
 

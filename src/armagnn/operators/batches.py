@@ -16,6 +16,7 @@ from armagnn.checks import integer
 from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError
 from armagnn.kernels.random import MASK, philox
 from armagnn.kernels.slicing import Blocks, Slicer, Taken
+from armagnn.kernels.transforms import learned
 from armagnn.operators.graph import GraphOperator
 from armagnn.operators.modes import normal_mode
 from armagnn.operators.spectra import BlockSpectrum, GraphSpectra
@@ -104,7 +105,7 @@ class GraphBatches:
         with normal_mode():
             starts = torch.stack([self.ptr, op.rowptr.index_select(0, self.ptr).long()])
             _check_blocks(op, self.ptr)
-            plain = op.symmetric and not op.value.requires_grad
+            plain = op.symmetric and not learned(op.value)
             blocks = Blocks(starts, op.rowptr, op.col, op.value, None if plain else op._structure())
             self._slicer = Slicer(blocks)
         self.longest = int(self.ptr.diff().max())

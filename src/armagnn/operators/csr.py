@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from armagnn import checks, kernels
 from armagnn.errors import DeviceError, DTypeError, ShapeError
-from armagnn.kernels.transforms import traced
+from armagnn.kernels.transforms import learned, traced
 from armagnn.operators import entries
 from armagnn.operators.formats import SPARSE
 from armagnn.operators.modes import lasting, normal_mode
@@ -25,9 +25,10 @@ class CSR:
     r"""An immutable sparse matrix :math:`A` of shape (M, N), in compressed rows, with its transpose.
 
     ``A @ x`` takes ``x`` of shape (..., N, F) and returns (..., M, F): all leading axes are folded into the features,
-    so that one kernel call serves them. It is differentiable in ``x`` and in the values, twice; it works under
-    ``torch.compile(fullgraph=True)``, ``torch.func.vmap``, ``torch.export`` and autocast, and gives the same bits every
-    time and for every number of threads.
+    so that one kernel call serves them. It is differentiable in ``x`` and in the values, any number of times, backwards
+    and forwards (``torch.func.jvp``; not in compiled or exported code), and in batches (``is_grads_batched``). It works
+    under ``torch.compile(fullgraph=True)``, ``torch.func.vmap``, ``torch.export`` and autocast, and gives the same bits
+    every time and for every number of threads.
 
     Build it with one of the ``from_*`` methods, which sort the entries, add up duplicates and check the values.
 
@@ -127,7 +128,7 @@ class CSR:
     @property
     def T(self) -> Self:
         """The transpose; it shares its memory with this matrix."""
-        if self.symmetric and not self.value.requires_grad:
+        if self.symmetric and not learned(self.value):
             return self
         rowptr, col, value, t_rowptr, t_col, t_value, _, inverse = self._arguments(with_perm=True)
         assert inverse is not None
@@ -189,7 +190,7 @@ class CSR:
 
     def detach(self) -> Self:
         """Return the matrix with values that need no gradient."""
-        if not self.value.requires_grad:
+        if not learned(self.value):
             return self
         return self._new(self.rowptr, self.col, self.value.detach(), self.shape, self._transposed, self.symmetric)
 
@@ -207,11 +208,11 @@ class CSR:
 
     def _arguments(self, with_perm: bool = False) -> Arguments:
         """Return the matrix as the kernels take it: itself, its transpose, and the permutation between them."""
-        learned = self.value.requires_grad
-        if self.symmetric and not learned and not with_perm:
+        with_gradient = learned(self.value)
+        if self.symmetric and not with_gradient and not with_perm:
             return self.rowptr, self.col, self.value, self.rowptr, self.col, self.value, None, None
         t_rowptr, t_col, perm = self._structure()
-        if learned:
+        if with_gradient:
             t_value = self.value.index_select(0, perm)
         else:
             cached = self._t_value
@@ -221,7 +222,7 @@ class CSR:
                 if lasting():
                     self._t_value = cached
             t_value = cached
-        if not (learned or with_perm):
+        if not (with_gradient or with_perm):
             return self.rowptr, self.col, self.value, t_rowptr, t_col, t_value, None, None
         count = torch.arange(perm.shape[0], dtype=perm.dtype, device=perm.device)
         inverse = torch.empty_like(perm).scatter_(0, perm.long(), count)

@@ -17,7 +17,7 @@ from armagnn.errors import (
     SymmetryError,
     UnknownNameError,
 )
-from armagnn.kernels.transforms import traced
+from armagnn.kernels.transforms import learned, traced
 from armagnn.operators import entries, normalize
 from armagnn.operators.csr import CSR, register
 from armagnn.operators.extremes import extremal_eigenvalues
@@ -319,7 +319,7 @@ class GraphOperator(CSR):
                 shift=0.0 if self.shift == 0.0 else None,
                 check_invariants=False,
             )
-        if may_be_kept(value) and not self.value.requires_grad:  # also where gradients are off for now
+        if may_be_kept(value) and not learned(self.value):  # also where gradients are off for now
             self._off = off
         return off
 
@@ -361,7 +361,7 @@ class GraphOperator(CSR):
                 symmetric=self.symmetric,
                 check_invariants=False,
             )
-        if may_be_kept(plain.value) and not self.value.requires_grad:
+        if may_be_kept(plain.value) and not learned(self.value):
             self._unshifted = plain
         return plain
 
@@ -450,7 +450,7 @@ def _build_now(
         value,
         (num_nodes, num_nodes),
         kind=kind,
-        transposed=None if symmetric and not value.requires_grad else transposed,
+        transposed=None if symmetric and not learned(value) else transposed,
         symmetric=symmetric,
         unit_diagonal=unit_diagonal,
         shift=shift,

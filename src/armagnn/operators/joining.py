@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from armagnn.errors import DeviceError, DTypeError, GraphError
+from armagnn.kernels.transforms import learned
 
 if TYPE_CHECKING:
     from armagnn.operators.graph import GraphOperator
@@ -33,7 +34,7 @@ def join(operators: Sequence[GraphOperator]) -> tuple[Tensor, Tensor, Tensor, tu
     rowptr = _join_pointers([op.rowptr for op in operators], index)
     col = _join([op.col for op in operators], nodes, index)
     value = torch.cat([op.value for op in operators])
-    if all(op.symmetric and not op.value.requires_grad for op in operators):
+    if all(op.symmetric and not learned(op.value) for op in operators):
         return rowptr, col, value, None
     parts = [op._structure() for op in operators]
     transposed = (

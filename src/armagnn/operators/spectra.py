@@ -10,6 +10,7 @@ from torch import Tensor
 
 from armagnn.errors import ParameterError, SymmetryError
 from armagnn.kernels.blocks import DenseBlocks
+from armagnn.kernels.transforms import learned
 from armagnn.operators.graph import GraphOperator
 from armagnn.operators.modes import normal_mode
 
@@ -61,7 +62,7 @@ class GraphSpectra:
     def __init__(self, op: GraphOperator, ptr: Tensor) -> None:
         if not op.symmetric:
             raise SymmetryError("The spectra of graphs need a symmetric operator.")
-        if op.value.requires_grad:
+        if learned(op.value):
             raise ParameterError("The values of the operator are trained, and spectra would go stale: detach them.")
         with normal_mode(), torch.no_grad():
             size = ptr.diff()

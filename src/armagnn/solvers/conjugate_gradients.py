@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from armagnn.errors import ConvergenceWarning
+from armagnn.kernels.transforms import ReverseOnly, gradients_by_loop, refuse_transforms
 from armagnn.operators import GraphOperator
 
 Product = Callable[[Tensor], Tensor]
@@ -144,7 +145,7 @@ def _iterate(
     return z, statistics, True
 
 
-class _PolynomialSolve(torch.autograd.Function):
+class _PolynomialSolve(ReverseOnly):
     """Z = P(M)^-1 Y; with Λ = P(M)^-1 G for a gradient G, that of Y is Λ, and that of c_k is -sum(Λ * M^k Z)."""
 
     @staticmethod
@@ -158,6 +159,7 @@ class _PolynomialSolve(torch.autograd.Function):
         return z
 
     @staticmethod
+    @gradients_by_loop
     def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor | None, ...]:
         c, z = ctx.saved_tensors
         adjoint = _PolynomialSolve.apply(ctx.op, c, grad[0], *ctx.options, [])  # type: ignore[no-untyped-call]
@@ -193,6 +195,7 @@ def solve_polynomial(
         >>> z.squeeze(), torch.autograd.grad(z.sum(), c)[0].squeeze()
         (tensor([2., 2.], dtype=torch.float64, grad_fn=<SqueezeBackward0>), tensor([-8., -8.], dtype=torch.float64))
     """
+    refuse_transforms("a filter solved by conjugate gradients")
     log: list[Statistics] = []
     z: Tensor = _PolynomialSolve.apply(op, c, y, tol, max_iter, log)  # type: ignore[no-untyped-call]
     log[0].warn("conjugate gradients", "raise max_iter or tol, or keep the poles away from [-1, 1]")

@@ -11,6 +11,7 @@ from torch import Tensor
 from armagnn.arguments import checked
 from armagnn.checks import real_tensor
 from armagnn.errors import ParameterError
+from armagnn.kernels.transforms import ReverseOnly, gradients_by_loop
 from armagnn.solvers.iteration import Map, Solution
 
 Solver = Callable[[Map, Tensor], Solution]
@@ -75,7 +76,7 @@ def _transposed(frozen: Map, point: Tensor, right: Tensor) -> Map:
     return function
 
 
-class _Attach(torch.autograd.Function):
+class _Attach(ReverseOnly):
     """The solution, whose gradient goes through the adjoint problem to the step that starts and ends there."""
 
     @staticmethod
@@ -84,6 +85,7 @@ class _Attach(torch.autograd.Function):
         return solution.view_as(solution)
 
     @staticmethod
+    @gradients_by_loop
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         if torch.is_grad_enabled():
             raise ParameterError(

@@ -25,13 +25,15 @@ bench: $(STAMP)  ## compare with PyTorch Geometric in one run
 
 wheel: $(STAMP)  ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist src/armagnn_paper
 
 # torch comes first and alone: its exact pin selects a CPU build where one is offered.
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml src/armagnn_paper/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
 	$(BIN)/pip install --quiet --constraint constraints.txt hatchling editables
-	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev]' \
+		--editable src/armagnn_paper
 	touch $@
 
 clean:

@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
+from armagnn_paper.graph_signal import signal_config
+from armagnn_paper.graph_tables import graph_config
+from armagnn_paper.node_classification import paper_config
+from armagnn_paper.published_graphs import REGRESSION
 
-from armagnn.paper.graph_signal import signal_config
-from armagnn.paper.graph_tables import graph_config
-from armagnn.paper.node_classification import paper_config
-from armagnn.paper.published_graphs import REGRESSION
 from armagnn.training import Trials
-from armagnn.training.recorder import EAGER, Recorder
+from armagnn.training.cuda_graphs import EAGER, Recorder
 from armagnn.training.task import Room
 
 DEVICE = torch.device("cuda")

@@ -19,7 +19,7 @@ from typing import Self
 from armagnn.errors import ParameterError
 from armagnn.training.engine import execute
 from armagnn.training.record import Record, trial_key
-from armagnn.training.store import Store
+from armagnn.training.results_store import Store
 
 TABLE = "node-classification"
 

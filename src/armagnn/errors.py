@@ -90,6 +90,10 @@ class RunError(ArmagnnError, ValueError):
     """A run folder is missing, incomplete, corrupt, or was not written by armagnn."""
 
 
+class WriteError(DataError, RunError):
+    """A file cannot be written: of a dataset, of a run, or one that was asked for."""
+
+
 class ConvergenceError(ArmagnnError, RuntimeError):
     """An iteration did not reach its tolerance within the steps it was given."""
 

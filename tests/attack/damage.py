@@ -29,8 +29,8 @@ import armagnn.training as training
 from armagnn import GraphOperator
 from armagnn.errors import RunError
 from armagnn.training.checkpoint import Checkpoint
-from armagnn.training.export import to_csv
-from armagnn.training.store import Store
+from armagnn.training.record import to_csv
+from armagnn.training.results_store import Store
 from attack import bad_inputs
 from attack.datasets import graphs_file, node_file, rings
 from attack.pool import Wrong
@@ -180,13 +180,13 @@ def _records(store: Path) -> Any:
 
 
 def _tables(folder: Path) -> Any:
-    from armagnn.paper.restore import restore
+    from armagnn_paper.restore import restore
 
     return [repr(record) for record in restore(folder / "node-classification.csv").records]
 
 
 def _page(folder: Path) -> Any:
-    from armagnn.paper.page import results_page
+    from armagnn_paper.page import results_page
 
     return results_page(folder)
 
@@ -231,21 +231,21 @@ class _Stop(Exception):
 
 def _interrupted(config: Any, folder: Path) -> None:
     """A run whose first trials are finished, and that has a checkpoint."""
-    from armagnn.training import experiment
+    from armagnn.training import trainer
 
-    every, experiment.SAVE_EVERY = experiment.SAVE_EVERY, 0.0
+    every, trainer.EVERY = trainer.EVERY, 0.0
 
-    class Stopping(training.Watcher):
+    class Stopping(training.Observer):
         def epochs(self, epoch: int, running: int, val_loss: float, val_accuracy: float) -> None:
             if epoch >= 20:
                 raise _Stop
 
     try:
-        training.train(config, folder, watcher=Stopping())
+        training.train(config, folder, observer=Stopping())
     except _Stop:
         pass
     finally:
-        experiment.SAVE_EVERY = every
+        trainer.EVERY = every
 
 
 def prepare(tables: bool = True) -> dict[str, tuple[Path, Answer]]:
@@ -264,7 +264,7 @@ def prepare(tables: bool = True) -> dict[str, tuple[Path, Answer]]:
     own, tu = node_file(here / "own.npz"), here / "tu"
     tu.mkdir()
     write(rings(), tu)
-    quick = training.TrainConfig(dataset=str(own), hidden=4, epochs=40, patience=40, seeds=3)
+    quick = training.NodesConfig(dataset=str(own), hidden=4, epochs=40, patience=40, seeds=3)
     graphs = training.GraphsConfig(data=str(tu), hidden=4, depth=1, epochs=4, patience=4, seeds=2, batch=8)
     for name, config in (("run", quick), ("graphs-run", graphs)):
         path = here / "whole" / name
@@ -294,8 +294,8 @@ def prepare(tables: bool = True) -> dict[str, tuple[Path, Answer]]:
 
 def _cora_table(folder: Path) -> None:
     """A few rows of the committed table, exported again."""
-    from armagnn.paper.restore import restore
-    from armagnn.paper.sealed import write_sealed
+    from armagnn.sealed import write_sealed
+    from armagnn_paper.restore import restore
 
     records = restore(CHECKOUT / "results" / "node-classification.csv").records
     few = [record for record in records if record.dataset == "cora"][:40]

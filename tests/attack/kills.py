@@ -24,7 +24,7 @@ from typing import Any
 
 import armagnn.training as training
 from armagnn.errors import RunError
-from armagnn.training import experiment
+from armagnn.training import trainer
 from attack.bad_inputs import workplace
 from attack.damage import digest
 from attack.datasets import node_file, rings
@@ -56,25 +56,25 @@ class Tally:
         return self.lost + self.different + self.errors
 
 
-class _Telling(training.Watcher):
+class _Telling(training.Observer):
     """Writes a byte for every trial that is kept."""
 
     def __init__(self, pipe: int) -> None:
         self.pipe = pipe
 
-    def trial(self, trial: training.Trial) -> None:
+    def trial(self, trial: training.Outcome, *, new: bool) -> None:
         os.write(self.pipe, bytes([trial.seed]))
 
 
-def configurations() -> list[training.RunConfig]:
+def configurations() -> list[training.Config]:
     """Small trainings on nodes and on graphs."""
     here = Path.cwd()
     own, tu = node_file(here / "own.npz"), here / "tu"
     tu.mkdir(exist_ok=True)
     write(rings(), tu)
     return [
-        training.TrainConfig(dataset=str(own), hidden=4, epochs=60, patience=20, seeds=4),
-        training.TrainConfig(dataset=str(own), hidden=4, epochs=30, patience=10, seeds=12, conv="gin"),
+        training.NodesConfig(dataset=str(own), hidden=4, epochs=60, patience=20, seeds=4),
+        training.NodesConfig(dataset=str(own), hidden=4, epochs=30, patience=10, seeds=12, conv="gin"),
         training.GraphsConfig(data=str(tu), hidden=4, depth=1, epochs=12, patience=6, seeds=3, batch=8),
     ]
 
@@ -86,16 +86,16 @@ def result(folder: Path) -> str:
     return digest(run.weights(), [vars(trial) | {"seconds": 0} for trial in run.trials()])
 
 
-def _train(config: training.RunConfig, folder: Path, pipe: int) -> None:
+def _train(config: training.Config, folder: Path, pipe: int) -> None:
     """Go on with a run, or begin it: one of both must be possible, whenever the last one was killed."""
-    experiment.SAVE_EVERY = OFTEN
+    trainer.EVERY = OFTEN
     try:
-        training.train(config, folder, resume=True, watcher=_Telling(pipe))
+        training.train(config, folder, resume=True, observer=_Telling(pipe))
     except RunError:
-        training.train(config, folder, watcher=_Telling(pipe))
+        training.train(config, folder, observer=_Telling(pipe))
 
 
-def killed(config: training.RunConfig, folder: Path, after: float) -> tuple[int | None, set[int]]:
+def killed(config: training.Config, folder: Path, after: float) -> tuple[int | None, set[int]]:
     """Train in a fork and kill it `after` seconds; return its exit code (None if it was killed) and what it told."""
     reads, writes = os.pipe()
     child = os.fork()
@@ -120,7 +120,7 @@ def killed(config: training.RunConfig, folder: Path, after: float) -> tuple[int 
     return code, told
 
 
-def kill_until_done(config: training.RunConfig, truth: str, seconds: float, draw: random.Random, tally: Tally) -> None:
+def kill_until_done(config: training.Config, truth: str, seconds: float, draw: random.Random, tally: Tally) -> None:
     """Kill one training again and again; its result must be the true one."""
     folder = Path.cwd() / "killed"
     shutil.rmtree(folder, ignore_errors=True)
@@ -150,7 +150,7 @@ def _command(config: Any, out: Path, *more: str) -> list[str]:
     return [sys.executable, "-m", "armagnn.cli", *name, *flags, "--out", str(out), *more]
 
 
-def kill_commands(config: training.RunConfig, truth: str, draw: random.Random, tally: Tally) -> None:
+def kill_commands(config: training.Config, truth: str, draw: random.Random, tally: Tally) -> None:
     """Kill ``armagnn train`` once, and let ``--resume`` (or the same command, if nothing had begun) finish it."""
     folder = Path.cwd() / "killed"
     shutil.rmtree(folder, ignore_errors=True)
@@ -171,10 +171,10 @@ def kill_commands(config: training.RunConfig, truth: str, draw: random.Random, t
     tally.errors += 1
 
 
-def truths(configs: Sequence[training.RunConfig]) -> list[tuple[training.RunConfig, str, float]]:
+def truths(configs: Sequence[training.Config]) -> list[tuple[training.Config, str, float]]:
     """Each configuration with the result of a training that nobody killed, and how long it took."""
     found = []
-    experiment.SAVE_EVERY = OFTEN
+    trainer.EVERY = OFTEN
     for index, config in enumerate(configs):
         start, folder = time.monotonic(), Path.cwd() / f"whole-{index}"
         training.train(config, folder)

@@ -19,7 +19,14 @@ from attack.rooms import PUBLIC, ROOMS
 from attack.subjects import Call
 
 # what sessions and launchers use, or a class that only its subclasses' calls can reach
-ELSEWHERE = {"training.Watcher", "training.RunConfig", "kernels.Settings", "filters.Filter"}
+ELSEWHERE = {
+    "training.Observer",
+    "training.Config",
+    "training.SignalsConfig",
+    "training.SignalsPrediction",
+    "kernels.Settings",
+    "filters.Filter",
+}
 INSIDE = {  # they take the kernels' own records, built by the layers
     "kernels.arma_layer", "kernels.arma_signals", "kernels.usable", "kernels.usable_by_signals", "kernels.cut_rows",
     "kernels.keep_rows_whole",

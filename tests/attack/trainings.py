@@ -42,22 +42,28 @@ def training_room() -> Iterator[Call]:
 
     def trained(config: Any, out: Any = None, **options: Any) -> Any:
         folder = here / "trained"
-        if isinstance(config, training.RunConfig) and (config.seeds > 50 or config.epochs > 100):
+        if isinstance(config, training.Config) and (config.seeds > 50 or config.epochs > 100):
             return config  # honest work, which takes its time
         try:
             return training.train(config, folder if out is None else out, **options).metrics()
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    yield Call("training.TrainConfig", lambda **a: trained(training.TrainConfig(**a)), quick)
+    yield Call("training.NodesConfig", lambda **a: trained(training.NodesConfig(**a)), quick)
     yield Call("training.GraphsConfig", lambda **a: trained(training.GraphsConfig(**a)), graphs)
-    config = training.TrainConfig(**quick)
+    config = training.NodesConfig(**quick)
     yield Call(
         "training.train",
         trained,
-        {"config": config, "out": here / "trained", "resume": False, "overwrite": True, "watcher": training.Watcher()},
+        {
+            "config": config,
+            "out": here / "trained",
+            "resume": False,
+            "overwrite": True,
+            "observer": training.Observer(),
+        },
     )
-    for cls, options in ((training.TrainConfig, quick), (training.GraphsConfig, graphs)):
+    for cls, options in ((training.NodesConfig, quick), (training.GraphsConfig, graphs)):
         name = f"training.{cls.__name__}"
         yield Call(
             f"{name}.from_json", lambda content, cls=cls: cls.from_json(content), {"content": cls(**options).to_json()}
@@ -73,7 +79,13 @@ def training_room() -> Iterator[Call]:
             lambda other, cls=cls, options=options: cls(**options).differences(other),
             {"other": cls(**options)},
         )
-    yield Call("training.RunConfig.differences", lambda other: config.differences(other), {"other": config})
+        made = cls(**options)
+        yield Call(f"{name}.defaults", lambda cls=cls, **a: cls.defaults(**a), {"source": "cora", "conv": "arma"})
+        yield Call(f"{name}.is_path", lambda source, cls=cls: cls.is_path(source), {"source": "x.npz"})
+        yield Call(f"{name}.from_stored", lambda content, cls=cls: cls.from_stored(content), {"content": made.stored()})
+        yield Call(f"{name}.setting", lambda seed, made=made: made.setting(seed), {"seed": 3})
+        yield Call(f"{name}.experiment", lambda data, made=made: made.experiment(data).sha256, {"data": made.load()})
+    yield Call("training.Config.differences", lambda other: config.differences(other), {"other": config})
     finished, on_graphs = here / "finished", here / "finished-graphs"
     run = training.Run.open(finished) if finished.exists() else training.train(config, finished)
     second = (
@@ -81,14 +93,22 @@ def training_room() -> Iterator[Call]:
         if on_graphs.exists()
         else training.train(training.GraphsConfig(**graphs), on_graphs)
     )
-    yield Call("training.predict", lambda run: training.predict(run).to_csv(), {"run": run})
+    for each in (run, second):
+        name = f"training.{type(each.config).__name__}"
+        yield Call(f"{name}.predict", lambda run, each=each: each.config.predict(run).to_csv(), {"run": each})
+    yield Call("training.Description.read", lambda run: training.Description.read(run), {"run": second})
+    kept = run.load_trial(0)
     yield Call(
-        "training.predict_graphs", lambda **a: training.predict_graphs(**a).to_csv(), {"run": second, "data": str(tu)}
+        "training.Outcome.from_json",
+        lambda **a: training.Outcome.from_json(**a),
+        {"content": kept.to_json(), "state": kept.state, "setting": kept.setting, "most_epochs": 2},
     )
+    yield Call("training.predict", lambda run: training.predict(run).to_csv(), {"run": run})
+    yield Call("training.predict", lambda **a: training.predict(**a).to_csv(), {"run": second, "data": str(tu)})
     yield Call(
-        "training.build_network",
-        lambda **a: training.build_network(**a),
-        {"config": config, "dataset": data.read_node_file(own)},
+        "training.NodesConfig.experiment",
+        lambda data: config.experiment(data).network(),
+        {"data": data.read_node_file(own)},
     )
     yield Call("training.Run.open", lambda path: training.Run.open(path), {"path": finished})
     yield Call("training.Run.open", lambda path: training.Run.open(path), {"path": str(finished)})
@@ -104,7 +124,7 @@ def training_room() -> Iterator[Call]:
     yield Call(
         "training.Run.create",
         created,
-        {"path": here / "created", "config": config, "dataset_sha256": "0" * 64, "graphs": None},
+        {"path": here / "created", "config": config, "dataset_sha256": "0" * 64, "description": None},
     )
     yield Call(
         "training.Run",
@@ -119,12 +139,12 @@ def training_room() -> Iterator[Call]:
         try:
             shutil.rmtree(copy, ignore_errors=True)
             shutil.copytree(finished, copy)
-            return training.Run.open(copy).save_trial(trial)
+            return training.Run.open(copy).keep(trial)
         finally:
             shutil.rmtree(copy, ignore_errors=True)
 
-    yield Call("training.Run.save_trial", saved, {"trial": run.load_trial(0)})
-    described = second.graphs()
+    yield Call("training.Run.keep", saved, {"trial": run.load_trial(0)})
+    described = training.Description.read(second)
     content = json.loads(json.dumps(described.to_json()))
     sets = rings()
     yield Call(
@@ -150,18 +170,6 @@ def training_room() -> Iterator[Call]:
         "training.Description.own_units", lambda outputs: scaled.own_units(outputs), {"outputs": torch.rand(3, 2)}
     )
 
-    def stopping(epoch: Any, loss: Any, accuracy: Any, stop_on: Any = "loss", patience: Any = 3) -> Any:
-        rule = training.EarlyStopping(stop_on, patience)
-        return rule.improves(epoch, loss, accuracy), rule.exhausted(epoch)
-
-    numbers = {"epoch": 1, "loss": 0.5, "accuracy": 0.5}
-    yield Call("training.EarlyStopping", stopping, numbers | {"stop_on": "accuracy", "patience": 3})
-    yield Call("training.EarlyStopping.improves", stopping, numbers)
-    yield Call(
-        "training.EarlyStopping.exhausted",
-        lambda epoch: training.EarlyStopping("loss", 3).exhausted(epoch),
-        {"epoch": 3},
-    )
     setting = training.Setting(0, 0.01, 0.0, (0.1, 0.1, 0.1))
     node = data.read_node_file(own)
 
@@ -204,26 +212,16 @@ def training_room() -> Iterator[Call]:
 
     yield Call("training.Trials.restore", restored, {"state": state, "settings": [setting]})
     outcome = next(iter(training.Trials(build, task, [setting], epochs=2, patience=2, stop_on="loss").run()))
-    yield Call("training.Outcome", lambda **a: training.Trial.of(training.Outcome(**a)), dict(vars(outcome)))
-    yield Call("training.Trial.of", lambda outcome: training.Trial.of(outcome), {"outcome": outcome})
-    yield Call("training.Trial", lambda **a: repr(training.Trial(**a)), dict(vars(run.load_trial(0))))
-    trial = run.load_trial(0)
-    kept = json.loads(json.dumps({name: value for name, value in vars(trial).items() if name != "state"}))
-    yield Call(
-        "training.Trial.from_json", lambda **a: training.Trial.from_json(**a),
-        {"content": kept, "state": trial.state, "seed": 0, "most_epochs": 2},
-    )  # fmt: skip
-    for field in kept:
-        yield Call(
-            "training.Trial.from_json",
-            lambda value, field=field: training.Trial.from_json(kept | {field: value}, trial.state, 0, 2),
-            {"value": kept[field]},
-        )
+    yield Call("training.Outcome", lambda **a: training.Outcome(**a).require_converged().to_json(), dict(vars(outcome)))
     found = training.predict(run)
     yield Call(
-        "training.Prediction",
-        lambda **a: training.Prediction(**a).to_csv(),
+        "training.NodesPrediction",
+        lambda **a: training.NodesPrediction(**a).to_csv(),
         {"dataset": found.dataset, "probabilities": found.probabilities},
     )
-    other = training.predict_graphs(second, str(tu))
-    yield Call("training.GraphsPrediction", lambda **a: training.GraphsPrediction(**a).to_csv(), dict(vars(other)))
+    other = training.predict(second, str(tu))
+    yield Call(
+        "training.GraphsPrediction",
+        lambda **a: training.GraphsPrediction(**a).to_csv(),
+        {n: v for n, v in vars(other).items() if n != "what"},
+    )

@@ -14,7 +14,7 @@ from armagnn import bench
 from armagnn.bench import epochs, filter_images, filter_learning, gpu, memory, problems, signals
 from armagnn.data import load
 from armagnn.errors import ArmagnnError
-from armagnn.paper import (
+from armagnn_paper import (
     claims,
     claims_rows,
     convergence,
@@ -32,7 +32,7 @@ from armagnn.paper import (
     signal_search,
     training_time,
 )
-from armagnn.paper import node_classification as node
+from armagnn_paper import node_classification as node
 
 NO_SIZE: tuple[Any, ...] = (
     0, -1, 2.5, float("nan"), float("inf"), "3", "", b"3", True, 2**63, 10**30, [3], {}, object(), torch.ones(3),
@@ -139,7 +139,7 @@ def test_no_name(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_no_file(tmp_path: Path) -> None:
-    rows = [bench.Row("w", "ms", 1.0, 2.0, 2.0)]
+    rows = [bench.Comparison("w", "ms", 1.0, 2.0, 2.0)]
     (tmp_path / "file").write_text("")
     for path in (tmp_path, tmp_path / "file" / "b.json"):
         with pytest.raises(ArmagnnError, match="cannot be written"):

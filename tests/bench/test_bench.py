@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from armagnn.bench import Row, memory, table, write
+from armagnn.bench import Comparison, memory, table, write
 from armagnn.bench.problems import large_case
 from armagnn.bench.timing import medians
 
@@ -40,7 +40,11 @@ def test_medians_take_turns() -> None:
 
 
 def test_rows_and_json(tmp_path: Path) -> None:
-    rows = [Row("w", "ms", 1.0, 9.0, 9.0, 8.0), Row("v", "ms", 3.0, 1.0, 3.0, -2.2), Row("u", "ms", 1.0, 1.0, 1.0)]
+    rows = [
+        Comparison("w", "ms", 1.0, 9.0, 9.0, 8.0),
+        Comparison("v", "ms", 3.0, 1.0, 3.0, -2.2),
+        Comparison("u", "ms", 1.0, 1.0, 1.0),
+    ]
     assert [row.met for row in rows] == [True, False, None]
     write(tmp_path / "b" / "cpu.json", rows, "armagnn bench")
     content = json.loads((tmp_path / "b" / "cpu.json").read_text())

@@ -16,17 +16,18 @@ from typer.testing import CliRunner
 
 import armagnn
 from armagnn.cli import app
-from armagnn.cli.progress import ProgressBar
+from armagnn.cli.progress import TrainingProgress
 from armagnn.data import load
 from armagnn.data.arrays import pack_arrays
 from armagnn.data.user import add
 from armagnn.errors import ParameterError
-from armagnn.paper.published import DATASETS, HYPERPARAMETERS, METHODS
-from armagnn.training import Run, TrainConfig, Watcher, train
+from armagnn.training import NodesConfig, Observer, Run, train
+from armagnn.training.hyperparameters import NODES
+from armagnn_paper.tables import METHODS
 from data.tiny import multilabel_arrays
 
 QUICK = ["--hidden", "2", "--stacks", "1", "--epochs", "8", "--patience", "20", "--seeds", "2"]
-CONFIG = TrainConfig(hidden=2, stacks=1, epochs=8, patience=20, seeds=2)
+CONFIG = NodesConfig(hidden=2, stacks=1, epochs=8, patience=20, seeds=2)
 
 
 @pytest.fixture
@@ -45,13 +46,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def interrupted(tmp_path: Path) -> Path:
-    class Interrupt(Watcher):
+    class Interrupt(Observer):
         def epochs(self, epoch: int, running: int, val_loss: float, val_accuracy: float) -> None:
             raise KeyboardInterrupt
 
     path = tmp_path / "interrupted"
     with pytest.raises(KeyboardInterrupt):
-        train(CONFIG, path, watcher=Interrupt())
+        train(CONFIG, path, observer=Interrupt())
     return path
 
 
@@ -77,19 +78,19 @@ def test_flags_reach_the_configuration(run: CliRunner, tmp_path: Path) -> None:
         "init": "tied", "input_dropout": 0.1, "hidden_dropout": 0.3, "skip_dropout": 0.2, "l2": 0.001, "lr": 0.02,
         "epochs": 2, "patience": 7, "stop_on": "accuracy", "seed": 4, "seeds": 1, "device": "cpu",
     }  # fmt: skip
-    assert flags.keys() == TrainConfig().to_json().keys()  # a flag for every option
+    assert flags.keys() == NodesConfig().to_json().keys()  # a flag for every option
     arguments = [text for name, value in flags.items() for text in (f"--{name.replace('_', '-')}", str(value))]
     result = run.invoke(app, ["train", "--out", str(tmp_path / "run"), *arguments])
     assert result.exit_code == 0, result.output
-    assert Run.open(tmp_path / "run").config == TrainConfig(**flags)
+    assert Run.open(tmp_path / "run").config == NodesConfig(**flags)
 
 
 @pytest.fixture
-def begun(monkeypatch: pytest.MonkeyPatch) -> list[TrainConfig]:
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[NodesConfig]:
     """The configurations that the command begins with, and nothing more is done."""
-    seen: list[TrainConfig] = []
+    seen: list[NodesConfig] = []
 
-    def stop(config: TrainConfig, *_: object, **__: object) -> None:
+    def stop(config: NodesConfig, *_: object, **__: object) -> None:
         seen.append(config)
         raise ParameterError("enough")
 
@@ -99,10 +100,10 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[TrainConfig]:
 
 
 @pytest.mark.parametrize("conv", METHODS)
-@pytest.mark.parametrize("dataset", [*DATASETS, "/mine.npz"])
-def test_what_is_not_typed_is_the_papers(run: CliRunner, begun: list[TrainConfig], dataset: str, conv: str) -> None:
+@pytest.mark.parametrize("dataset", [*NODES, "/mine.npz"])
+def test_what_is_not_typed_is_the_papers(run: CliRunner, begun: list[NodesConfig], dataset: str, conv: str) -> None:
     run.invoke(app, ["train", "--dataset", dataset, "--conv", conv])
-    paper, (config,) = HYPERPARAMETERS[dataset if dataset in DATASETS else "cora"], begun
+    paper, (config,) = NODES[dataset if dataset in NODES else "cora"], begun
     assert (config.dataset, config.conv, config.hidden, config.last_stacks) == (dataset, conv, paper.hidden, 0)
     assert (config.stacks, config.layers) == paper.order(conv)
     assert (config.l2, config.lr) == (paper.l2, paper.lr)
@@ -110,12 +111,12 @@ def test_what_is_not_typed_is_the_papers(run: CliRunner, begun: list[TrainConfig
     assert (config.stop_on, config.patience) == ("loss", 300 if dataset == "ppi" else 100)
 
 
-def test_the_defaults_are_those_of_the_configuration(run: CliRunner, begun: list[TrainConfig]) -> None:
+def test_the_defaults_are_those_of_the_configuration(run: CliRunner, begun: list[NodesConfig]) -> None:
     run.invoke(app, ["train"])
-    assert begun == [TrainConfig()]
+    assert begun == [NodesConfig()]
 
 
-def test_dropout_is_short_for_two(run: CliRunner, begun: list[TrainConfig]) -> None:
+def test_dropout_is_short_for_two(run: CliRunner, begun: list[NodesConfig]) -> None:
     run.invoke(app, ["train", "--dropout", "0.1"])
     run.invoke(app, ["train", "--dropout", "0.1", "--hidden-dropout", "0.2"])
     rates = [(config.input_dropout, config.hidden_dropout, config.skip_dropout) for config in begun]
@@ -178,7 +179,7 @@ def test_ctrl_c_says_how_to_resume(run: CliRunner, tmp_path: Path, monkeypatch: 
         raise KeyboardInterrupt
 
     path = tmp_path / "run"
-    monkeypatch.setattr("armagnn.cli.progress.ProgressBar.trial", stop)
+    monkeypatch.setattr("armagnn.cli.progress.TrainingProgress.trial", stop)
     result = run.invoke(app, ["train", "--out", str(path), *QUICK])
     assert result.exit_code == 130
     assert "1 of 2 trials are finished; all are kept." in result.stderr
@@ -227,7 +228,7 @@ def test_predict_to_a_file(run: CliRunner, finished: Path, tmp_path: Path) -> No
 
 
 def test_predict_to_where_nothing_can_be_written(run: CliRunner, finished: Path, tmp_path: Path) -> None:
-    result = run.invoke(app, ["predict", str(finished), "--out", str(tmp_path / "no" / "no" / "labels.csv")])
+    result = run.invoke(app, ["predict", str(finished), "--out", str(finished / "config.json" / "labels.csv")])
     assert result.exit_code == 2
     assert "cannot be written" in result.stderr
 
@@ -286,8 +287,8 @@ def test_many_labels_per_node(run: CliRunner, many_labels: str, tmp_path: Path) 
 def test_the_bar_says_who_runs(finished: Path) -> None:
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=150)
-    with ProgressBar(CONFIG, console) as bar:
-        bar.trial(Run.open(finished).load_trial(0))
+    with TrainingProgress(CONFIG, console) as bar:
+        bar.trial(Run.open(finished).load_trial(0), new=True)
         bar.epochs(5, 1, 1.25, 0.5)
         bar._progress.refresh()
         assert "1 of 2 trials running, 1 finished; validation: loss 1.250, accuracy 50.0 %" in screen.getvalue()
@@ -300,9 +301,11 @@ def test_the_bar_says_who_runs(finished: Path) -> None:
 def test_a_log_of_a_training_has_a_line_now_and_then(
     monkeypatch: pytest.MonkeyPatch, terminal: bool, seconds: float, lines: int
 ) -> None:
-    monkeypatch.setattr("armagnn.cli.log_lines.BETWEEN_LINES", seconds)
+    monkeypatch.setattr("armagnn.cli.progress.BETWEEN_LINES", seconds)
     text = io.StringIO()
-    bar = ProgressBar(CONFIG, Console(file=text, force_terminal=terminal, width=80))  # not entered: no bar is drawn
+    bar = TrainingProgress(
+        CONFIG, Console(file=text, force_terminal=terminal, width=80)
+    )  # not entered: no bar is drawn
     bar.epochs(5, 2, 1.25, 0.5)
     bar.epochs(8, 1, 1.0, float("nan"))
     assert (
@@ -317,7 +320,7 @@ def test_a_log_of_a_training_has_a_line_now_and_then(
 def test_a_training_in_a_log_says_how_far_it_is(
     run: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("armagnn.cli.log_lines.BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("armagnn.cli.progress.BETWEEN_LINES", 0.0)
     result = run.invoke(app, ["train", "--out", str(tmp_path / "run"), *QUICK])
     assert result.exit_code == 0, result.output
     assert "epoch 5 of at most 8: 2 of 2 trials running" in result.stderr
@@ -326,7 +329,7 @@ def test_a_training_in_a_log_says_how_far_it_is(
 
 def test_a_note_is_said_without_a_terminal() -> None:
     screen = io.StringIO()
-    with ProgressBar(CONFIG, Console(file=screen)) as bar:
+    with TrainingProgress(CONFIG, Console(file=screen)) as bar:
         bar.epochs(5, 2, 1.0, 0.5)
         bar.stopping()
         assert screen.getvalue() == ""
@@ -414,7 +417,7 @@ def test_help_and_version(run: CliRunner) -> None:
         assert run.invoke(app, [command, "-h"]).exit_code == 0
     text = " ".join(run.invoke(app, ["train", "--help"]).stdout.split())
     assert "the paper's text stops on validation accuracy" in text
-    for name in (*TrainConfig().to_json(), "out", "resume", "overwrite", "dropout"):
+    for name in (*NodesConfig().to_json(), "out", "resume", "overwrite", "dropout"):
         assert f"--{name.replace('_', '-')}" in text
 
 
@@ -432,7 +435,7 @@ def test_a_place_that_cannot_be_written_to_is_told_before_the_work(
     from armagnn import bench
     from armagnn.bench import filter_images
 
-    figure = importlib.import_module("armagnn.cli.figure")  # the package has a command of this name
+    figure = importlib.import_module("armagnn_paper.cli.figure")  # the package has a command of this name
 
     def work(*_: object, **__: object) -> None:
         raise AssertionError("the work has begun")

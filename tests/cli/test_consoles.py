@@ -15,14 +15,14 @@ from rich.console import Console
 from rich.table import Table
 from typer.testing import CliRunner
 
-from armagnn.bench import Row
+from armagnn.bench import Comparison
 from armagnn.bench import table as bench_table
 from armagnn.cli import app, consoles
-from armagnn.cli.trials_progress import TrialsProgress
+from armagnn.cli.progress import TableProgress
 from armagnn.data import CATALOGUE
-from armagnn.training import TrainConfig, train
+from armagnn.training import NodesConfig, train
 from armagnn.training.record import Record
-from armagnn.training.store import Store
+from armagnn.training.results_store import Store
 from toy_trials import ToyJob, record
 
 NAMES = ("[/x]", "[bold]", "a[/]b", "[link=x]y", ":cat:", "[red]:smile:[/red]", "$^$", "\\[", "a\udcff", "日本")
@@ -49,7 +49,7 @@ def plain(text: str) -> str:
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
 @pytest.mark.parametrize("width", ["80", "200"])
 def test_names_are_text_in_results_list(name: str, width: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("armagnn.cli.results.is_current", lambda record: True)
+    monkeypatch.setattr("armagnn_paper.table.Table.is_current", lambda table, record: True)
     terminal(monkeypatch)
     monkeypatch.setenv("COLUMNS", width)
     shown = name.encode(errors="replace").decode()  # a lone half of a character is no text
@@ -97,7 +97,7 @@ def test_a_run_on_a_file_of_such_a_name(tmp_path: Path, monkeypatch: pytest.Monk
     data = tmp_path / "[" / "x] :cat:.npz"
     data.parent.mkdir()
     data.write_bytes(resources.files("armagnn.data").joinpath("embedded", "cora.npz").read_bytes())
-    config = TrainConfig(dataset=str(data), hidden=2, stacks=1, epochs=2, seeds=1)
+    config = NodesConfig(dataset=str(data), hidden=2, stacks=1, epochs=2, seeds=1)
     train(config, tmp_path / "run")
     for command in (["show"], ["figure", "learned"]):
         monkeypatch.setenv("COLUMNS", "300")
@@ -109,7 +109,7 @@ def test_a_run_on_a_file_of_such_a_name(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_the_bar_of_trials_takes_names_as_they_are() -> None:
     text = io.StringIO()
-    with TrialsProgress(Console(file=text, force_terminal=True, width=140, color_system=None)) as progress:
+    with TableProgress(Console(file=text, force_terminal=True, width=140, color_system=None)) as progress:
         progress.start(2)
         progress.trial(named("[/x]")[0], new=True)
         progress._progress.refresh()
@@ -118,7 +118,7 @@ def test_the_bar_of_trials_takes_names_as_they_are() -> None:
 
 def test_no_name_is_cut_off_at_80_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal(monkeypatch)
-    monkeypatch.setattr("armagnn.cli.results.is_current", lambda record: True)
+    monkeypatch.setattr("armagnn_paper.table.Table.is_current", lambda table, record: True)
     with Store(tmp_path / "store") as store:
         store.add(named("cora") + named(LONG))
     listed = plain(CliRunner().invoke(app, ["results", "list", str(tmp_path / "store")]).output)
@@ -126,7 +126,9 @@ def test_no_name_is_cut_off_at_80_columns(tmp_path: Path, monkeypatch: pytest.Mo
     assert "accuracy " in listed
     datasets = plain(CliRunner().invoke(app, ["data", "list"]).output)
     assert all(f" {name} " in datasets for name in CATALOGUE)
-    rows = [Row("1M nodes, 20M nonzeros, 64 -> 64, K=2, T=2 (R-MAT), training step, captured", "ms", 1e4, 2e5, 20, 8)]
+    rows = [
+        Comparison("1M nodes, 20M nonzeros, 64 -> 64, K=2, T=2 (R-MAT), training step, captured", "ms", 1e4, 2e5, 20, 8)
+    ]
     narrow = Console(width=80, file=io.StringIO(), color_system=None)
     narrow.print(bench_table(rows))
     benched = narrow.file.getvalue()  # type: ignore[attr-defined]
@@ -149,7 +151,7 @@ def test_a_whole_table_folds_what_has_no_room() -> None:
 
 @pytest.mark.parametrize("charset", ["ascii", "cp1252", "utf-8"])
 def test_every_stream_can_be_written_to(charset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("armagnn.cli.results.is_current", lambda record: True)
+    monkeypatch.setattr("armagnn_paper.table.Table.is_current", lambda table, record: True)
     trials = [record(ToyJob("arma", ()), seed) for seed in range(2)]
     with Store(tmp_path / "store") as store:
         store.add(trials)

@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from armagnn.cli import app as armagnn
-from armagnn.cli.groups import Where, Written, with_groups
+from armagnn_paper.cli.groups import Where, Written, with_groups
 
 seen: list[object] = []
 app = typer.Typer()

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from armagnn.training import Run, TrainConfig, train
+from armagnn.training import NodesConfig, Run, train
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="process groups and signals are those of POSIX")
 
-CONFIG = TrainConfig(hidden=2, stacks=1, epochs=300, patience=40, lr=0.05, seeds=4)
+CONFIG = NodesConfig(hidden=2, stacks=1, epochs=300, patience=40, lr=0.05, seeds=4)
 FLAGS = ["--hidden", "2", "--stacks", "1", "--epochs", "300", "--patience", "40", "--lr", "0.05", "--seeds", "4"]
 EAGER = """
-from armagnn.training import experiment
-experiment.SAVE_EVERY = 0.2
+from armagnn.training import trainer
+trainer.EVERY = 0.2
 from armagnn.cli import main
 main()
 """

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,11 +17,12 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from armagnn.cli import app
-from armagnn.cli.trials_progress import TrialsProgress
-from armagnn.paper.node_classification import paper_config
-from armagnn.paper.sealed import write_sealed
+from armagnn.cli.progress import TableProgress
+from armagnn.sealed import write_sealed
 from armagnn.training.record import Record, config_hash
-from armagnn.training.store import Store
+from armagnn.training.results_store import Store
+from armagnn_paper.table import Cell
+from armagnn_paper.tables import NODES, paper_config
 from toy_trials import ToyJob, record
 
 
@@ -65,7 +66,7 @@ def test_merge_changes_nothing_if_a_store_is_bad(run: CliRunner, stores: tuple[P
 
 
 def test_list(run: CliRunner, stores: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("armagnn.cli.results.is_current", lambda record: True)
+    monkeypatch.setattr("armagnn_paper.table.Table.is_current", lambda table, record: True)
     result = run.invoke(app, ["results", "list", str(stores[1])])
     assert result.exit_code == 0, result.output
     values = [trial.metrics["accuracy"] for trial in trials("arma", 1, 2)]
@@ -86,7 +87,7 @@ def test_list_of_the_default_store_that_is_missing(
 
 def test_export(run: CliRunner, stores: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # the settings of the toys are not the table's
-    monkeypatch.setattr("armagnn.cli.results.is_current", lambda record: True)
+    monkeypatch.setattr("armagnn_paper.table.Table.is_current", lambda table, record: True)
     result = run.invoke(app, ["results", "export", str(stores[0]), "--out", str(tmp_path / "results")])
     assert result.exit_code == 0, result.output
     lines = (tmp_path / "results" / "node-classification.csv").read_text().splitlines()
@@ -97,7 +98,7 @@ def test_export(run: CliRunner, stores: tuple[Path, Path], tmp_path: Path, monke
 def test_export_leaves_out_folds_that_are_half_done(
     run: CliRunner, stores: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("armagnn.cli.results.is_current", lambda record: True)
+    monkeypatch.setattr("armagnn_paper.table.Table.is_current", lambda table, record: True)
     result = run.invoke(app, ["results", "export", str(stores[1]), "--out", str(tmp_path / "results")])
     assert "cora arma paper: 2 trials, of half done folds, are left out" in result.output  # of runs 1 and 2
     lines = (tmp_path / "results" / "node-classification.csv").read_text().splitlines()
@@ -107,7 +108,7 @@ def test_export_leaves_out_folds_that_are_half_done(
 def test_export_tells_of_folds_that_are_missing(
     run: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("armagnn.cli.results.is_current_graph", lambda record: True)
+    monkeypatch.setattr("armagnn_paper.table.Table.is_current", lambda table, record: True)
     of_graphs = replace(trials("gcn", 0)[0], table="graph-classification", dataset="mutag")
     with Store(tmp_path / "store") as store:
         store.add([replace(of_graphs, fold=fold) for fold in range(3)])
@@ -130,7 +131,7 @@ def shown(terminal: bool, planned: int | None = None) -> str:
     text = io.StringIO()
     console = Console(file=text, force_terminal=terminal, width=140, color_system=None)
     plan = None if planned is None else {("cora", "arma", "paper"): planned}
-    with TrialsProgress(console, plan) as progress:
+    with TableProgress(console, plan) as progress:
         progress.start(4)
         for number, trial in enumerate(trials("arma", 0, 1) + trials("gcn", 0, 1)):
             progress.trial(trial, new=number > 0)
@@ -152,9 +153,9 @@ def test_one_line_per_cell_without_a_terminal() -> None:
 def test_a_log_has_a_line_now_and_then(
     monkeypatch: pytest.MonkeyPatch, terminal: bool, seconds: float, lines: int
 ) -> None:
-    monkeypatch.setattr("armagnn.cli.log_lines.BETWEEN_LINES", seconds)
+    monkeypatch.setattr("armagnn.cli.progress.BETWEEN_LINES", seconds)
     text = io.StringIO()
-    progress = TrialsProgress(Console(file=text, force_terminal=terminal, width=140))  # not entered: no bar is drawn
+    progress = TableProgress(Console(file=text, force_terminal=terminal, width=140))  # not entered: no bar is drawn
     progress.start(20)
     for trial in trials("arma", *range(6)):
         progress.trial(trial, new=True)
@@ -179,7 +180,7 @@ def test_ctrl_c_says_how_to_continue() -> None:
     text = io.StringIO()
 
     def interrupted() -> None:
-        with TrialsProgress(Console(file=text), command="armagnn reproduce --workers 2") as progress:
+        with TableProgress(Console(file=text), command="armagnn reproduce --workers 2") as progress:
             progress.start(10)
             progress.trial(trials("arma", 0)[0], new=True)
             progress.lost("exit code -9")
@@ -201,12 +202,12 @@ from toy_trials import all_jobs, work
 
 def command(store: str, _: str) -> None:
     from rich.console import Console
-    from armagnn.cli.trials_progress import TrialsProgress
+    from armagnn.cli.progress import TableProgress
     from armagnn.training.engine import execute
-    from armagnn.training.store import Store
+    from armagnn.training.results_store import Store
 
-    with Store(store) as opened, TrialsProgress(Console(stderr=True), command="again") as progress:
-        execute(all_jobs(delay=0.5), work, opened, workers=2, watcher=progress)
+    with Store(store) as opened, TableProgress(Console(stderr=True), command="again") as progress:
+        execute(all_jobs(delay=0.5), work, opened, workers=2, observer=progress)
 
 if __name__ == "__main__":
     import typer
@@ -248,7 +249,7 @@ def test_restore(run: CliRunner, tmp_path: Path) -> None:
     assert "has no table of trials" in run.invoke(app, ["results", "restore", str(tmp_path)]).output
     table = tmp_path / "node-classification.csv"
     head = "dataset,method,protocol,run,fold,metric,value,seed,epochs,seconds,device,config_hash"
-    known = config_hash(asdict(paper_config("cora", "gcn")))
+    known = config_hash(NODES.stored(Cell("cora", "gcn", "paper"), paper_config("cora", "gcn")))
     rows = [f"cora,gcn,paper,{n},0,accuracy,8{n}.5,{n},9,1.250,cpu,{known}" for n in range(2)]
     write_sealed(table, ("\n".join([head, *rows, rows[0].replace(known, "0" * 12)]) + "\n").encode())
     for new in (2, 0):

@@ -17,12 +17,12 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from armagnn.cli import app
-from armagnn.cli.progress import ProgressBar
+from armagnn.cli.progress import TrainingProgress
 from armagnn.data.arrays import pack_arrays
 from armagnn.errors import ParameterError
-from armagnn.paper.graph_tables import graph_config
-from armagnn.paper.published import METHODS
-from armagnn.training import GraphsConfig, Run, RunConfig, TrainConfig, Watcher, train
+from armagnn.training import Config, GraphsConfig, NodesConfig, Observer, Run, train
+from armagnn_paper.table import Cell
+from armagnn_paper.tables import GRAPHS, METHODS, MOLECULAR
 from own_graphs import folder_of, quick, rings_and_paths, unlabelled, with_numbers
 
 QUICK = ["--hidden", "8", "--depth", "1", "--epochs", "12", "--batch", "8", "--lr", "0.05", "--seeds", "2"]
@@ -54,13 +54,13 @@ def finished(rings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def interrupted(rings: Path, tmp_path: Path) -> Path:
-    class Interrupt(Watcher):
+    class Interrupt(Observer):
         def epochs(self, epoch: int, running: int, val_loss: float, val_accuracy: float) -> None:
             raise KeyboardInterrupt
 
     path = tmp_path / "interrupted"
     with pytest.raises(KeyboardInterrupt):
-        train(quick(rings), path, watcher=Interrupt())
+        train(quick(rings), path, observer=Interrupt())
     return path
 
 
@@ -100,10 +100,12 @@ def test_real_targets(run: CliRunner, numbers: Path, tmp_path: Path) -> None:
     assert list(rows[0]) == ["graph", "split", "target 0", "target 1"]
 
 
-def test_flags_reach_the_configuration(run: CliRunner, begun: list[RunConfig]) -> None:
+def test_flags_reach_the_configuration(run: CliRunner, begun: list[Config]) -> None:
     flags = {
-        "data": "mutag", "target": "labels", "conv": "cayley", "hidden": 3, "depth": 2, "head": 7, "stacks": 1,
-        "layers": 4, "act": "elu", "pooling": "padded", "hidden_dropout": 0.1, "skip_dropout": 0.2, "l2": 0.001,
+        "data": "mutag", "target": "labels", "one_target": "x", "edges": "plain",
+        "conv": "cayley", "hidden": 3, "depth": 2, "head": 7, "stacks": 1,
+        "layers": 4, "act": "elu", "pooling": "padded", "slots": 4,
+        "hidden_dropout": 0.1, "skip_dropout": 0.2, "l2": 0.001,
         "lr": 0.02, "batch": 5, "epochs": 2, "patience": 7, "stop_on": "accuracy", "fold": 3, "split_seed": 2,
         "seed": 4, "seeds": 1, "device": "cuda",
     }  # fmt: skip
@@ -114,11 +116,11 @@ def test_flags_reach_the_configuration(run: CliRunner, begun: list[RunConfig]) -
 
 
 @pytest.fixture
-def begun(monkeypatch: pytest.MonkeyPatch) -> list[RunConfig]:
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
     """The configurations that the command begins with, and nothing more is done."""
-    seen: list[RunConfig] = []
+    seen: list[Config] = []
 
-    def stop(config: RunConfig, *_: object, **__: object) -> None:
+    def stop(config: Config, *_: object, **__: object) -> None:
         seen.append(config)
         raise ParameterError("enough")
 
@@ -126,22 +128,24 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[RunConfig]:
     return seen
 
 
-def test_the_defaults_are_those_of_the_configuration(run: CliRunner, begun: list[RunConfig]) -> None:
+def test_the_defaults_are_those_of_the_configuration(run: CliRunner, begun: list[Config]) -> None:
     run.invoke(app, ["train", "graphs", "--data", "/my/graphs"])
     assert begun == [GraphsConfig(data="/my/graphs")]
 
 
 @pytest.mark.parametrize("conv", METHODS)
 @pytest.mark.parametrize("data", ["mutag", "bench-hard", "qm9"])
-def test_what_is_not_typed_is_the_papers(run: CliRunner, begun: list[RunConfig], data: str, conv: str) -> None:
+def test_what_is_not_typed_is_the_papers(run: CliRunner, begun: list[Config], data: str, conv: str) -> None:
     run.invoke(app, ["train", "graphs", "--data", data, "--conv", conv])
     (config,) = begun
     assert isinstance(config, GraphsConfig)
     if data == "qm9" and conv in ("gat", "sage", "gin"):  # which the paper does not have there
         assert config.head == 128
         return
-    paper = graph_config("qm9/mu" if data == "qm9" else data, conv)
-    assert (config.stacks, config.layers) == (paper.k, paper.t)
+    table, dataset = (MOLECULAR, "qm9/mu") if data == "qm9" else (GRAPHS, data)
+    paper = table.config(Cell(dataset, conv, "paper"))
+    assert isinstance(paper, GraphsConfig)
+    assert (config.stacks, config.layers) == (paper.stacks, paper.layers)
     for name in ("hidden", "depth", "head", "act", "hidden_dropout", "skip_dropout", "l2", "lr", "batch", "patience"):
         assert getattr(config, name) == getattr(paper, name), name
     assert config.pooling == ("padded" if paper.slots else "mean")
@@ -156,7 +160,7 @@ def test_resume_needs_no_options(run: CliRunner, interrupted: Path, finished: Pa
 
 @pytest.mark.parametrize(("command", "flag"), [("train", "dataset"), ("graphs", "data")])
 def test_data_are_found_from_everywhere(
-    run: CliRunner, begun: list[RunConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, flag: str
+    run: CliRunner, begun: list[Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, flag: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "graphs").mkdir()
@@ -172,7 +176,7 @@ def test_resume_by_the_wrong_command(run: CliRunner, interrupted: Path, tmp_path
     result = run.invoke(app, ["train", "--out", str(interrupted), "--resume"])
     assert result.exit_code == 2
     assert f"is a run on graphs. Continue with: armagnn train graphs --out {interrupted} --resume" in result.stderr
-    train(TrainConfig(hidden=1, stacks=1, epochs=1, seeds=1), tmp_path / "nodes")
+    train(NodesConfig(hidden=1, stacks=1, epochs=1, seeds=1), tmp_path / "nodes")
     result = run.invoke(app, ["train", "graphs", "--out", str(tmp_path / "nodes"), "--resume"])
     assert result.exit_code == 2
     assert f"is a run on nodes. Continue with: armagnn train --out {tmp_path / 'nodes'} --resume" in result.stderr
@@ -185,7 +189,7 @@ def test_ctrl_c_says_how_to_resume(
         raise KeyboardInterrupt
 
     path = tmp_path / "run"
-    monkeypatch.setattr("armagnn.cli.progress.ProgressBar.epochs", stop)
+    monkeypatch.setattr("armagnn.cli.progress.TrainingProgress.epochs", stop)
     result = run.invoke(app, ["train", "graphs", "--data", str(rings), "--out", str(path), *QUICK])
     assert result.exit_code == 130
     assert f"Continue with: armagnn train graphs --out {path} --resume" in result.stderr
@@ -233,7 +237,7 @@ def test_predict_new_graphs_of_a_file(run: CliRunner, finished: Path, tmp_path: 
 
 
 def test_nodes_have_no_new_graphs(run: CliRunner, rings: Path, tmp_path: Path) -> None:
-    train(TrainConfig(hidden=1, stacks=1, epochs=1, seeds=1), tmp_path / "nodes")
+    train(NodesConfig(hidden=1, stacks=1, epochs=1, seeds=1), tmp_path / "nodes")
     result = run.invoke(app, ["predict", str(tmp_path / "nodes"), "--data", str(rings)])
     assert result.exit_code == 2
     assert "is a run on the nodes of cora" in result.stderr
@@ -249,14 +253,14 @@ def test_nodes_have_no_new_graphs(run: CliRunner, rings: Path, tmp_path: Path) -
         ([], "data is missing: name a folder of graphs with --data FOLDER."),
         (["--resume"], "out is missing: name the run folder to continue with --out FOLDER."),
         (["--data", "muttag"], "Did you mean 'mutag'?"),
-        (["--data", "my/graphs"], "my/graphs: is not a folder."),
+        (["--data", "my/graphs"], "my/graphs: is not a folder"),
         (["--data", "missing.npz"], "missing.npz"),
-        (["--data", "cora"], "load('cora')"),
+        (["--data", "cora"], "load reads it"),
         (["--data", "mutag", "--conv", "chebishev"], "Did you mean 'chebyshev'?"),
         (["--data", "mutag", "--pooling", "padd"], "Did you mean 'padded'?"),
         (["--data", "mutag", "--target", "label"], "Did you mean 'labels'?"),
-        (["--data", "mutag", "--fold", "10"], "fold is 10"),
-        (["--data", "mutag", "--batch", "0"], "batch is 0"),
+        (["--data", "mutag", "--fold", "10"], "fold must be an integer from 0 to 9, got 10"),
+        (["--data", "mutag", "--batch", "0"], "batch must be an integer from 1 to 65536, got 0"),
         (["--data", "mutag", "--stop-on", "los"], "Did you mean 'loss'?"),
         (["--data", "mutag", "--skip-dropout", "1"], "skip_dropout"),
         (["--data", "mutag", "--conv", "gat", "--hidden", "12"], "multiple of 8"),
@@ -311,7 +315,7 @@ def test_help(run: CliRunner) -> None:
 
 def test_the_bar_of_a_regression_has_no_accuracy() -> None:
     screen = io.StringIO()
-    with ProgressBar(GraphsConfig(), Console(file=screen, force_terminal=True, width=150)) as bar:
+    with TrainingProgress(GraphsConfig(), Console(file=screen, force_terminal=True, width=150)) as bar:
         bar.epochs(5, 1, 1.25, float("nan"))
         bar._progress.refresh()
         assert "validation: loss 1.250" in screen.getvalue()

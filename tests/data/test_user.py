@@ -213,7 +213,7 @@ def test_an_old_catalogue_of_a_folder_that_cannot_be_written(
     def refuse(path: Path, content: bytes) -> None:
         raise DataError("cannot be written")
 
-    monkeypatch.setattr("armagnn.data.registry.write_whole", refuse)
+    monkeypatch.setattr("armagnn.data.registry.write_atomic", refuse)
     assert read_registry(own_folder) == rows
     assert (own_folder / FILE).read_bytes() == old
 

@@ -16,7 +16,7 @@ from armagnn.nn import CayleyConv
 from armagnn.nn.cayley import is_polynomial
 from armagnn.nn.cayley_transform import Jacobi, coefficients, needed_degree, responses
 from armagnn.nn.polynomial import chebyshev_coefficients
-from armagnn.training.capture import capture
+from armagnn.training.cuda_graphs import capture
 from nn.cayley_oracle import jacobi
 from oracles import Graph, assert_near, numbers, random_graph
 from strategies import graphs

@@ -1,26 +1,42 @@
-"""What the tests of Table 2 share."""
+"""What the tests of the tables share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from armagnn.paper import graph_signal as signals
+from armagnn.training import SignalsConfig
+from armagnn_paper import table, tables
 from tiny_signals import tiny
 
 
+def forget() -> None:
+    """Forget the data and experiments of this process."""
+    table._experiment_of.cache_clear()
+    table._loaded.cache_clear()
+
+
 @pytest.fixture
-def tiny_data(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let both datasets of Table 2 be a tiny one, and batches be small."""
-    monkeypatch.setattr(signals, "load_signals", lambda name: tiny())
-    monkeypatch.setattr(signals, "BATCH", {"mnist": 8, "20news": 8})
-    for cached in (signals._load, signals._places):
-        cached.cache_clear()
+def fresh() -> Iterator[None]:
+    """Nothing is loaded before, and nothing of the test stays loaded."""
+    forget()
     yield
-    for cached in (signals._load, signals._places):
-        cached.cache_clear()
+    forget()
+
+
+@pytest.fixture
+def tiny_data(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let both datasets of Table 2 be a tiny one, batches be small, and trainings short."""
+    usual = tables.signal_defaults
+
+    def small(dataset: str, conv: str) -> dict[str, Any]:
+        return {**usual(dataset, conv), "batch": 8, "epochs": 2}
+
+    monkeypatch.setattr(SignalsConfig, "load", lambda self: tiny())
+    monkeypatch.setattr(tables, "signal_defaults", small)
 
 
 @pytest.fixture

@@ -11,28 +11,28 @@ from typer.testing import CliRunner
 from armagnn import GraphOperator
 from armagnn.cli import app
 from armagnn.errors import DataError, UnknownNameError
-from armagnn.paper import claims, claims_depth, claims_robustness, claims_stacks, claims_transfer
-from armagnn.paper.claims_rows import Job, Row, line_of, measure, read_rows, to_csv
-from armagnn.paper.sealed import write_sealed
+from armagnn.sealed import write_sealed
 from armagnn.spectral.plot import picture
+from armagnn_paper import claims, claims_depth, claims_robustness, claims_stacks, claims_transfer
+from armagnn_paper.claims_rows import ClaimRow, Measurement, line_of, measure, read_rows, to_csv
 
 COMMITTED = Path(__file__).parents[2] / "results" / "claims"
 EDGES = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4], [1, 0, 2, 1, 3, 2, 4, 3]])
 
 
-def rows_of(method: str, runs: int, value: float = 1.0) -> list[Row]:
-    return [Row(method, "v", "1", run, "m", value) for run in range(runs)]
+def rows_of(method: str, runs: int, value: float = 1.0) -> list[ClaimRow]:
+    return [ClaimRow(method, "v", "1", run, "m", value) for run in range(runs)]
 
 
 def test_what_a_file_holds_is_not_measured_again(tmp_path: Path) -> None:
     asked: list[str] = []
 
-    def job(method: str) -> Job:
-        def run(runs: int) -> list[Row]:
+    def job(method: str) -> Measurement:
+        def run(runs: int) -> list[ClaimRow]:
             asked.append(method)
             return rows_of(method, runs, 0.1 + 0.2)
 
-        return Job({"method": method}, run)
+        return Measurement({"method": method}, run)
 
     path = tmp_path / "deep" / "claim.csv"
     assert len(list(measure([job("a")], path, 2))) == 1

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from armagnn.cli import app
 from armagnn.errors import DataError, ParameterError, UnknownNameError
-from armagnn.paper import convergence, convergence_cost
-from armagnn.paper.sealed import write_sealed
+from armagnn.sealed import write_sealed
 from armagnn.solvers import FixedPoint
+from armagnn_paper import convergence, convergence_cost
 
 RESULTS = Path(__file__).parents[2] / "results" / "convergence.csv"
 

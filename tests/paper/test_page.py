@@ -9,12 +9,13 @@ import pytest
 from scipy import stats
 
 from armagnn.errors import DataError
-from armagnn.paper.page import finals_held, results_page, with_overview
-from armagnn.paper.page_graphs import _other_runs, _short
-from armagnn.paper.page_reservoir import reservoir_section
-from armagnn.paper.published_graphs import REGRESSION
-from armagnn.paper.sealed import write_sealed
-from armagnn.paper.summaries import Summary, against, corrected, fold_leads, read_cells, welch
+from armagnn.sealed import write_sealed
+from armagnn_paper.page import SECTIONS, results_page, text, with_overview
+from armagnn_paper.summaries import Summary, against, corrected, fold_leads, read_cells, welch
+from armagnn_paper.tables import MOLECULAR, NODES, SIGNALS, TABLES
+
+OF_NODES, OF_SIGNALS, OF_GRAPHS, OF_MOLECULES = SECTIONS
+SCORES = "dataset,method,fold,input_dropout,hidden_dropout,skip_dropout,l2,act,last_k,seed\n"
 
 
 def write(path: Path, text: str) -> None:
@@ -28,7 +29,7 @@ def table(tmp_path: Path, *rows: str) -> Path:
     write(tmp_path / "node-classification.csv", HEAD + "".join(f"{row},0,9,1.0,some GPU,abc\n" for row in rows))
     write(
         tmp_path / "search" / "node-classification.csv",
-        "dataset,method,stage,seeds\ncora,gcn,finals,1 2 3\nppi,arma,search,1\n",
+        SCORES + "cora,gcn,0,0.1,0.1,0.0,0.1,elu,1,2000003\nppi,arma,0,0.1,0.1,0.0,0.1,elu,1,1000000\n",
     )
     return tmp_path
 
@@ -68,32 +69,40 @@ def test_the_committed_pages_are_those_of_the_committed_rows() -> None:
 
 
 def test_finals_are_held_when_all_finalists_have_all_seeds(tmp_path: Path) -> None:
-    path, seeds = tmp_path / "scores.csv", " ".join(str(seed) for seed in range(20))
-    rows = [f"cora,gcn,finals,{seeds}\n"] * 8
-    write(path, "dataset,method,stage,seeds\n" + "".join(rows))
-    assert finals_held(path).endswith("chosen: none.")
-    write(path, "dataset,method,stage,seeds\n" + "".join(rows[:7]) + "cora,gcn,finals,1 2\n")
-    assert finals_held(path).endswith("chosen: GCN on Cora.")
+    budget = NODES.search.budgets["cora"]
+    rows = [
+        f"cora,gcn,0,0.{setting},0.1,0.0,0.1,elu,1,{seed}\n"
+        for setting in range(budget.finalists)
+        for seed in (1_000_000, *range(2_000_000, 2_000_000 + budget.final_seeds))
+    ]
+    trials = HEAD + "cora,gcn,tuned,0,0,accuracy,80,0,9,1.0,cpu,abc\n"
+    write(tmp_path / "node-classification.csv", trials)
+    path = tmp_path / "search" / "node-classification.csv"
+    for own, told in ((rows, "none."), (rows[:-1], "GCN on Cora."), (rows[:-1] + rows[:1], "GCN on Cora.")):
+        write(path, SCORES + "".join(own))
+        assert f"by the first stage alone, were chosen: {told}\n" in results_page(tmp_path)
+    write(path, SCORES + rows[0].replace("1000000", "first"))
+    with pytest.raises(DataError, match="not the scores of a search"):
+        results_page(tmp_path)
 
 
 def test_the_reservoir_stands_beside_the_trained_layer(tmp_path: Path) -> None:
     folder = table(tmp_path, "cora,arma,tuned,0,0,accuracy,80", "cora,arma,tuned,1,0,accuracy,82")
-    assert reservoir_section(folder) == []
+    assert "reservoir.csv" not in results_page(folder)
     write(
         folder / "reservoir.csv",
         "dataset,method,protocol,run,fold,metric,value,seconds,device\ncora,reservoir,tuned,0,0,accuracy,79,2.0,CPU\n"
         "cora,reservoir,tuned,1,0,accuracy,79,4.0,CPU\nmutag,reservoir,tuned,0,3,accuracy,90,0.25,CPU\n"
         "mutag,reservoir,tuned,0,3,val_accuracy,10,9,CPU\ncora,arma,tuned,0,0,accuracy,80,7.0,CPU\n",
     )
-    (section,) = reservoir_section(folder)
+    section = results_page(folder)
     assert "| Cora | 79.0 ± 0.0 (2) | 3.0 | 81.0 ± 1.4 (2) | 7.0 |" in section
     assert "| MUTAG | 90.0 (1) | 0.2 |  |  |" in section
     trained = "mutag,arma,paper,{},0,accuracy,{},0,9,{},{},abc\n"
     rows = [trained.format(*row) for row in ((0, 80, 5.0, "cpu"), (1, 90, 0.5, "some GPU"))]
     write(folder / "graph-classification.csv", HEAD + "".join(rows))
-    (section,) = reservoir_section(folder)
+    section = results_page(folder)
     assert "| MUTAG | 90.0 (1) | 0.2 | 85.0 ± 7.1 (2) | 5.0 |" in section
-    assert section in results_page(folder)
 
 
 def test_welch() -> None:
@@ -175,13 +184,13 @@ def test_what_falls_short_is_named() -> None:
         Summary((value,) * count, frozenset(), folds[:count]) for value, count in ((1, 10), (99, 10), (1, 9))
     )
     cells = {("mutag", "gat", "paper"): few, ("mutag", "gcn", "paper"): low, ("mutag", "mlp", "paper"): low}
-    head, tail = "Short of the paper by more than its deviation: ", " What other stopping rules give is below."
-    assert _short("mutag", cells) == f"{head}GCN, text read literally (not run tuned).{tail}"
+    head = "Short of the paper by more than its deviation: "
+    assert OF_GRAPHS._behind("mutag", cells) == f"{head}GCN, text read literally."
     cells |= {("mutag", "arma", "paper"): low, ("mutag", "arma", "tuned"): low, ("mutag", "gcn", "tuned"): high}
-    assert _short("mutag", cells) == (
-        f"{head}ARMA, text read literally and tuned; GCN, text read literally (tuned it is not).{tail}"
+    assert OF_GRAPHS._behind("mutag", cells) == (
+        f"{head}ARMA, text read literally and tuned; GCN, text read literally (tuned it is not)."
     )
-    assert _short("enzymes", cells) == ""
+    assert OF_GRAPHS._behind("enzymes", cells) == ""
 
 
 def test_other_numbers_of_seeds_and_missing_folds_are_told() -> None:
@@ -189,9 +198,9 @@ def test_other_numbers_of_seeds_and_missing_folds_are_told() -> None:
         return Summary((90.0,) * runs * folds, frozenset(), tuple(str(fold) for fold in range(folds)) * runs)
 
     cells = {("mutag", "arma", "paper"): cell(10, 10), ("mutag", "gat", "paper"): cell(1, 10)}
-    assert _other_runs("mutag", cells) == "."
+    assert OF_GRAPHS._other_runs("mutag", cells) == "."
     cells |= {("mutag", "arma", "tuned"): cell(3, 10), ("mutag", "gin", "tuned"): cell(2, 4)}
-    assert _other_runs("mutag", cells) == (
+    assert OF_GRAPHS._other_runs("mutag", cells) == (
         ", with `--runs 3` for ARMA, tuned; `--runs 2` for GIN, tuned. Not all folds yet: GIN, tuned (4 of 10)."
     )
 
@@ -209,9 +218,9 @@ def test_a_property_falls_short_upwards() -> None:
     low, high = (Summary((value,) * 3, frozenset(), ("0",) * 3) for value in (0.1, 0.9))
     cells = {("qm9/mu", "arma", "paper"): high, ("qm9/mu", "gcn", "paper"): low, ("qm9/mu", "mlp", "paper"): high}
     told = "Short of the paper by more than its deviation: ARMA, text read literally"
-    assert _short("qm9/mu", cells) == f"{told} (not run tuned)."
-    assert _short("qm9/mu", cells | {("qm9/mu", "arma", "tuned"): low}) == f"{told} (tuned it is not)."
-    assert _short("qm9/mu", cells | {("qm9/mu", "arma", "tuned"): high}) == f"{told} and tuned."
+    assert OF_MOLECULES._behind("qm9/mu", cells) == f"{told}."
+    assert OF_MOLECULES._behind("qm9/mu", cells | {("qm9/mu", "arma", "tuned"): low}) == f"{told} (tuned it is not)."
+    assert OF_MOLECULES._behind("qm9/mu", cells | {("qm9/mu", "arma", "tuned"): high}) == f"{told} and tuned."
 
 
 def test_the_bounds_of_qm9(tmp_path: Path) -> None:
@@ -222,7 +231,7 @@ def test_the_bounds_of_qm9(tmp_path: Path) -> None:
     write(folder / "graph-regression.csv", HEAD + "".join(trials))
     assert "Least" not in results_page(folder)
     head = 'dataset,seen,classes,"with a twin, %",of,best\n'
-    names = [name.removeprefix("qm9/") for name in REGRESSION]
+    names = [name.removeprefix("qm9/") for name in MOLECULAR.datasets]
     rows = "".join(f"qm9,{best},9,66.7,mse of {name},{best}\n" for best in (0.1, 0) for name in names)
     write(folder / "qm9-bound.csv", head + rows)
     page = results_page(folder)
@@ -248,3 +257,41 @@ def test_the_convergent_layer(tmp_path: Path) -> None:
     write(folder / "convergence.csv", head + "\n".join(rows) + "\n")
     page = results_page(folder)
     assert "| cora | convergent, c=0.9 | 80.5 ± 0.7 (2) | 1.400 ± 0.707 (2) | 30 ± 1 (2) |  |  |" in page
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_text_of_every_table_takes_its_numbers_from_the_budgets(name: str) -> None:
+    table = TABLES[name]
+    said = text(name, b=table.search.budgets)
+    assert said.startswith("## Table ")
+    assert "{" not in said
+    assert [section.table for section in SECTIONS] == list(TABLES.values())
+
+
+def test_the_signals_stand_beside_the_published_numbers_in_all_readings(tmp_path: Path) -> None:
+    assert OF_SIGNALS.show(tmp_path) == []
+    means = {"paper": 90.0, "defferrard": 70.0, "tuned": 50.0}
+    lines = []
+    for data in SIGNALS.datasets:
+        for name in SIGNALS.methods:
+            for way in SIGNALS.own_protocols(data, name):
+                for run in range(2):
+                    metrics = {"accuracy": means[way] + run, "accuracy_last": means[way] - 10}
+                    lines += [
+                        f"{data},{name},{way},{run},0,{metric},{value},{run},9,1.0,cpu,abc\n"
+                        for metric, value in metrics.items()
+                    ]
+    write(tmp_path / "graph-signal.csv", HEAD + "".join(lines))
+    (section,) = OF_SIGNALS.show(tmp_path)
+    for published in SIGNALS.published.values():
+        for mean, deviation in published.values():
+            assert f"{mean:.2f} ± {deviation:.2f}" in section
+    head = (
+        "| paper | ours, text read literally | ARMA's lead | ours, Defferrard's reading | ARMA's lead | ours, tuned |"
+    )
+    assert section.count(head) == 2
+    assert section.count("90.50 ± 0.71 (2)") == section.count("50.50 ± 0.71 (2)") == 8
+    assert section.count("70.50 ± 0.71 (2)") == 5
+    assert "| GCN | 98.48 ± 0.20 | 90.50 ± 0.71 (2) | +0.00 (p = 1.000) |  |  | 50.50 ± 0.71 (2) |" in section
+    assert "| ARMA | defferrard | 60.00 ± 0.00 (2) |" in section
+    assert "--method METHOD --protocol PROTOCOL" in section

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from armagnn.data import load
-from armagnn.paper.node_classification import paper_config
+from armagnn_paper.tables import paper_config
 
 
 def test_gin_on_ppi(real: Callable[[str], str]) -> None:
@@ -21,6 +21,6 @@ def test_gin_on_ppi(real: Callable[[str], str]) -> None:
     assert round(100 * float(same.sum() / known.sum()), 2) == 74.35
     assert round(100 * float(((test.y == 0) & known).sum() / known.sum()), 1) == 70.1  # no label at all
     config = paper_config("ppi", "gin")
-    trials = config.make([config.setting(0)], 0, torch.device("cpu"))
+    trials = config.experiment(ppi).trials([config.setting(0)])
     loss = float(trials._metrics(trials.params, "val")["loss"])
     assert 16_500 < loss < 17_500

@@ -11,42 +11,38 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from armagnn.cli import app
-from armagnn.errors import DataError, ParameterError, UnknownNameError
-from armagnn.paper import graph_tables as graphs
-from armagnn.paper import node_classification as node
-from armagnn.paper import pace
-from armagnn.paper.jobs import CellTrial, content_of
-from armagnn.paper.pace import Pace
-from armagnn.paper.plan import SOURCES, assumptions, known_times, plan
-from armagnn.paper.restore import CONFIGS
-from armagnn.paper.sealed import write_sealed
-from armagnn.training.export import to_csv
-from armagnn.training.record import Record
-from armagnn.training.store import Store
+from armagnn.errors import DataError
+from armagnn.sealed import write_sealed
+from armagnn.training.record import Record, to_csv
+from armagnn.training.results_store import Store
+from armagnn_paper import pace
+from armagnn_paper.pace import Pace
+from armagnn_paper.plan import SOURCES, assumptions, known_times, plan
+from armagnn_paper.table import Cell, CellTrial
+from armagnn_paper.tables import MOLECULAR, NODES, TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def record(method: str, protocol: str, device: str, seconds: float, epochs: int, run: int = 0) -> Record:
-    config = content_of(node.config_of("cora", method, protocol))
+    cell = Cell("cora", method, protocol)
+    config = NODES.stored(cell, NODES.config(cell))
     values = {"accuracy": 80.0, "val_loss": 1.0}
-    return Record(
-        node.TABLE, "cora", method, protocol, run, 0, run, config, values, epochs, seconds, {}, "0" * 64, device
-    )
+    return Record(NODES.name, *cell, run, 0, run, config, values, epochs, seconds, {}, "0" * 64, device)
 
 
 def export(folder: Path, *records: Record) -> Path:
-    write_sealed(folder / f"{node.TABLE}.csv", to_csv(records))
+    write_sealed(folder / f"{NODES.name}.csv", to_csv(records))
     return folder
 
 
 def trials(method: str, protocol: str = "paper", count: int = 10) -> list[CellTrial]:
-    return [CellTrial(node.config_of("cora", method, protocol), run, run) for run in range(count)]
+    return NODES.trials(Cell("cora", method, protocol), count)
 
 
 def line(folder: Path, device: str, *cell: str) -> tuple[float | None, str, float]:
-    times = known_times(node.TABLE, folder, ())
-    (found,) = plan(trials(*cell), node.TABLE, device, times, ())
+    times = known_times(NODES, folder, ())
+    (found,) = plan(NODES, trials(*cell), device, times, ())
     assert set(assumptions([found], times)) == {found.source}
     return None if found.seconds is None else round(found.seconds, 9), found.source, found.epochs
 
@@ -72,40 +68,38 @@ def test_the_surest_source_is_taken(tmp_path: Path) -> None:
     assert line(folder, "cpu", "gcn") == (500.0, "measured", 100)
     assert line(folder, "cpu", "gcn", "tuned")[1] == "like"
     assert line(folder, "cpu", "gat") == (10 * 50 * 0.04 * (15 + 50) / 2, "scaled", 50)
-    texts = assumptions(
-        plan(trials("gat"), node.TABLE, "cpu", (times := known_times(node.TABLE, folder, ())), ()), times
-    )
+    texts = assumptions(plan(NODES, trials("gat"), "cpu", (times := known_times(NODES, folder, ())), ()), times)
     assert "32.5 times as long on a processor as on a GPU, the middle of 15 to 50" in texts["scaled"]
 
 
 def test_the_properties_of_qm9_take_as_long_as_one_another(tmp_path: Path) -> None:
-    config = graphs.graph_config("qm9/mu", "gcn")
-    table = graphs.REGRESSION_TABLE
-    own = Record(table, "qm9/mu", "gcn", "paper", 0, 0, 0, content_of(config), {"mse": 1.0}, 100, 5.0, {}, "", "cpu")
-    write_sealed(tmp_path / f"{table}.csv", to_csv([own]))
-    other = [CellTrial(graphs.graph_config("qm9/cv", "gcn"), 0, 0)]
-    (found,) = plan(other, table, "cpu", known_times(table, tmp_path, ()), ())
+    cell = Cell("qm9/mu", "gcn", "paper")
+    config = MOLECULAR.stored(cell, MOLECULAR.config(cell))
+    own = Record(MOLECULAR.name, *cell, 0, 0, 0, config, {"mse": 1.0}, 100, 5.0, {}, "", "cpu")
+    write_sealed(tmp_path / f"{MOLECULAR.name}.csv", to_csv([own]))
+    other = MOLECULAR.trials(Cell("qm9/cv", "gcn", "paper"), 1)
+    (found,) = plan(MOLECULAR, other, "cpu", known_times(MOLECULAR, tmp_path, ()), ())
     assert (found.source, found.seconds) == ("like", 0.05 * 100)
 
 
 def test_a_search_goes_by_the_epochs_of_a_search(tmp_path: Path) -> None:
     folder = export(tmp_path, record("arma", "tuned", "cpu", 4.0, 400))
-    times = known_times(f"{node.TABLE}-search", folder, ())
-    (found,) = plan(trials("arma", "tuned"), f"{node.TABLE}-search", "cpu", times, ())
+    times = known_times(NODES, folder, (), search=True)
+    (found,) = plan(NODES, trials("arma", "tuned"), "cpu", times, (), search=True)
     assert found.epochs == 400  # of the reported trainings
-    write_sealed(folder / "search" / f"{node.TABLE}.csv", b"dataset,method,epochs\ncora,arma,30\ncora,arma,50\n")
-    times = known_times(f"{node.TABLE}-search", folder, ())
-    (found,) = plan(trials("arma", "tuned"), f"{node.TABLE}-search", "cpu", times, ())
+    write_sealed(folder / "search" / f"{NODES.name}.csv", b"dataset,method,epochs\ncora,arma,30\ncora,arma,50\n")
+    times = known_times(NODES, folder, (), search=True)
+    (found,) = plan(NODES, trials("arma", "tuned"), "cpu", times, (), search=True)
     assert (found.epochs, found.seconds) == (40, 10 * 40 * 0.01)
 
 
 def test_what_is_done_is_not_planned_and_tells_the_times(tmp_path: Path) -> None:
     records = [record("arma", "paper", "cpu", 3.0, 100, run=run) for run in range(4)]
-    times = known_times(node.TABLE, tmp_path, records)
-    (found,) = plan(trials("arma"), node.TABLE, "cpu", times, records)
+    times = known_times(NODES, tmp_path, records)
+    (found,) = plan(NODES, trials("arma"), "cpu", times, records)
     assert (found.trainings, found.done, found.seconds) == (10, 4, 18.0)
     other = [Record(**{**vars_of(each), "config": {**each.config, "lr": 7.0}}) for each in records]
-    (found,) = plan(trials("arma"), node.TABLE, "cpu", times, other)
+    (found,) = plan(NODES, trials("arma"), "cpu", times, other)
     assert found.done == 0
 
 
@@ -115,44 +109,33 @@ def vars_of(record: Record) -> dict[str, Any]:
 
 def test_damaged_tables_are_refused(tmp_path: Path) -> None:
     folder = export(tmp_path, record("arma", "paper", "cpu", 4.0, 300))
-    path = folder / f"{node.TABLE}.csv"
+    path = folder / f"{NODES.name}.csv"
     whole = path.read_bytes()
     path.write_bytes(whole.replace(b"300", b"100"))
     with pytest.raises(DataError, match="is not what was written"):
-        known_times(node.TABLE, folder, ())
+        known_times(NODES, folder, ())
     write_sealed(path, whole.replace(b"4.000", b"four"))
     with pytest.raises(DataError, match=r"not a table of trials .*armagnn results export"):
-        known_times(node.TABLE, folder, ())
+        known_times(NODES, folder, ())
     write_sealed(path, whole)
     write_sealed(folder / pace.PACE, b"dataset,method,protocol,device,trainings,seconds\ncora,arma,paper,cpu,ten,1\n")
     with pytest.raises(DataError, match=r"not a table of paces .*armagnn reproduce pace"):
-        known_times(node.TABLE, folder, ())
+        known_times(NODES, folder, ())
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        "node-classification",
-        "graph-signal",
-        "graph-classification",
-        "graph-regression",
-        "graph-signal-search",
-        "node-classification-search",
-    ],
-)
+@pytest.mark.parametrize("name", [*TABLES, *(f"{name}-search" for name in TABLES)])
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_every_table_is_planned_at_80_columns_without_data(
-    table: str, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*args: object) -> None:
         raise AssertionError("a plan reads no dataset")
 
-    for module in ("node_classification", "graph_signal", "graph_tables"):
-        monkeypatch.setattr(f"armagnn.paper.{module}._load", refuse)
+    monkeypatch.setattr("armagnn_paper.table._data", refuse)
     narrow = Console(width=80, force_terminal=True, color_system=None, file=io.StringIO(), markup=False)
-    monkeypatch.setattr("armagnn.cli.tables.table_console", lambda: narrow)
+    monkeypatch.setattr("armagnn_paper.cli.reproduce.table_console", lambda: narrow)
     store = tmp_path / "none.sqlite"
-    command = ["reproduce", table, "--plan", "--device", device, "--store", str(store)]
+    command = ["reproduce", name, "--plan", "--device", device, "--store", str(store)]
     result = CliRunner().invoke(app, [*command, "--results", str(ROOT / "results")])
     assert result.exit_code == 0, result.output
     assert not store.exists()
@@ -177,28 +160,3 @@ def test_the_command_without_tables_says_that_nothing_is_known(tmp_path: Path, m
     assert "cora gcn paper" in result.output
     assert "2/3" in result.output
     assert "1 trainings to do: about 3 s by one worker on cpu." in result.output
-
-
-def test_paces_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("armagnn.training.trials.Trials.probe", lambda self, steps: 2.0)
-    path = tmp_path / "new" / pace.PACE
-    configs = [node.paper_config("cora", "gcn"), node.paper_config("cora", "arma")]
-    assert [found.seconds for found in pace.measure(configs[:1], path)] == [0.2]
-    assert [found.method for found in pace.measure(configs, path)] == ["arma"]
-    assert pace.read_paces(path) == [Pace("cora", name, "paper", "cpu", 10, 0.2) for name in ("gcn", "arma")]
-    with pytest.raises(ParameterError, match="configs is empty"):
-        list(pace.measure([], path))
-    with pytest.raises(UnknownNameError, match="node-classification"):
-        pace.cells("node-clasification")
-    monkeypatch.setattr("armagnn.cli.pace.room.cells", lambda name: [("cora", "gcn", "paper"), ("ppi", "gat", "none")])
-    result = CliRunner().invoke(app, ["reproduce", "pace", "node-classification", "--out", str(tmp_path / "p.csv")])
-    assert "cora gcn paper: 0.2 s an epoch and training" in result.output
-    assert "ppi gat none is left out" in result.output
-    assert CliRunner().invoke(app, ["reproduce", "pace", "no-table"]).exit_code == 2
-
-
-def test_every_cell_is_one_that_the_tables_have() -> None:
-    for name, make in CONFIGS.items():
-        for cell in pace.cells(name):
-            if cell[2] != "tuned":
-                assert make(*cell, 0).protocol == cell[2]

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from armagnn.paper.published import ACCURACY, DATASETS, HYPERPARAMETERS
-from armagnn.paper.published_graphs import CLASSIFICATION, GRAPH_ACCURACY, GRAPH_MSE, ORDERS, REGRESSION
-from armagnn.paper.published_signals import SIGNAL_ACCURACY, SIGNAL_HYPERPARAMETERS, SIGNAL_SETS
+from armagnn.training.hyperparameters import GRAPHS as ORDERS
+from armagnn.training.hyperparameters import NODES as HYPERPARAMETERS
+from armagnn.training.hyperparameters import SIGNALS as SIGNAL_HYPERPARAMETERS
+from armagnn_paper.published import ACCURACY, GRAPH_ACCURACY, GRAPH_MSE, SIGNAL_ACCURACY
+from armagnn_paper.tables import GRAPHS, MOLECULAR, NODES, SIGNALS
 
 PRINTED = Path(__file__).with_name("printed.csv")
 METHODS = {
@@ -52,27 +54,27 @@ def test_accuracy_on_nodes() -> None:
     table = printed()["nodecl_res"]
     assert {METHODS[name] for name in table} == ACCURACY.keys()
     for name, numbers in table.items():
-        assert [number for data in DATASETS for number in ACCURACY[METHODS[name]][data]] == numbers
+        assert [number for data in NODES.datasets for number in ACCURACY[METHODS[name]][data]] == numbers
 
 
 def test_accuracy_on_signals() -> None:
     table = printed()["gsc_res"]
     assert {METHODS[name] for name in table} == SIGNAL_ACCURACY.keys()
     for name, numbers in table.items():
-        assert [number for data in SIGNAL_SETS for number in SIGNAL_ACCURACY[METHODS[name]][data]] == numbers
+        assert [number for data in SIGNALS.datasets for number in SIGNAL_ACCURACY[METHODS[name]][data]] == numbers
 
 
 def test_accuracy_on_graphs() -> None:
     table = printed()["gc_res"]
     assert {METHODS[name] for name in table} == GRAPH_ACCURACY.keys()
     for name, numbers in table.items():
-        assert tuple(GRAPH_ACCURACY[METHODS[name]]) == CLASSIFICATION[:5]
+        assert tuple(GRAPH_ACCURACY[METHODS[name]]) == GRAPHS.datasets
         assert [number for pair in GRAPH_ACCURACY[METHODS[name]].values() for number in pair] == numbers
 
 
 def test_errors_on_molecules() -> None:
     table = printed()["gr_res"]
-    assert [f"qm9/{name.lower()}" for name in table] == list(REGRESSION)
+    assert [f"qm9/{name.lower()}" for name in table] == list(MOLECULAR.datasets)
     for name, numbers in table.items():
         ours = [GRAPH_MSE[method][f"qm9/{name.lower()}"] for method in ("gcn", "chebyshev", "cayley", "arma")]
         assert [number for pair in ours for number in pair] == numbers
@@ -80,7 +82,7 @@ def test_errors_on_molecules() -> None:
 
 def test_hyperparameters_of_nodes_and_signals() -> None:
     nodes, signals = printed()["hyper_nc"], printed()["hyper_gsc"]
-    assert [name.lower() for name in nodes] == list(HYPERPARAMETERS) == list(DATASETS)
+    assert [name.lower() for name in nodes] == list(HYPERPARAMETERS) == list(NODES.datasets)
     for name, numbers in nodes.items():
         row = HYPERPARAMETERS[name.lower()]
         assert [row.l2, row.dropout, row.lr, row.gcn, row.chebyshev, *row.cayley, *row.arma] == numbers

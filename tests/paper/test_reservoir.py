@@ -14,10 +14,22 @@ import torch
 from armagnn.data import Fold
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.operators import GraphOperator
-from armagnn.paper import reservoir
-from armagnn.paper.reservoir import DATASETS, GRAPHS, NODES, Problem, Settings, choose, grid, measure, problems, to_csv
+from armagnn_paper import reservoir
+from armagnn_paper.reservoir import (
+    DATASETS,
+    GRAPHS,
+    NODES,
+    ReservoirSettings,
+    ReservoirTask,
+    choose,
+    grid,
+    measure,
+    problems,
+    to_csv,
+)
+from armagnn_paper.table import Table
 
-SMALL = Settings(4, 2, 0.5, 1.0, 0.3, "mean")
+SMALL = ReservoirSettings(4, 2, 0.5, 1.0, 0.3, "mean")
 
 
 @pytest.fixture(autouse=True)
@@ -41,21 +53,21 @@ def test_mutag_in_small() -> None:
 
 
 def test_cora_in_small_beside_the_trained_layer(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = reservoir.config_of("cora", "arma", "tuned")
-    monkeypatch.setattr(reservoir, "config_of", lambda *_: replace(config, epochs=30))
-    rows = list(measure("cora", runs=1, settings=[Settings(32, 2, 0.8, 0.0, 0.3)]))
+    usual = Table.config
+    monkeypatch.setattr(Table, "config", lambda self, cell: replace(usual(self, cell), epochs=30))
+    rows = list(measure("cora", runs=1, settings=[ReservoirSettings(32, 2, 0.8, 0.0, 0.3)]))
     assert [(row.method, row.metric) for row in rows] == [
         (method, metric) for method in ("reservoir", "arma") for metric in ("accuracy", "val_accuracy")
     ]
     assert all(row.value > 40 and row.seconds > 0 for row in rows)
 
 
-def toy(test: list[int]) -> Problem:
+def toy(test: list[int]) -> ReservoirTask:
     """Forty nodes without edges; the class is the sign of one feature."""
     x = np.random.default_rng(0).normal(size=(40, 3))
     split = Fold(torch.arange(15), torch.arange(15, 30), torch.tensor(test))
     op = GraphOperator.from_edge_index(torch.empty(2, 0, dtype=torch.int64), 40)
-    return Problem(x, op, (x[:, 0] > 0).astype(int), split)
+    return ReservoirTask(x, op, (x[:, 0] > 0).astype(int), split)
 
 
 def test_labels_for_testing_have_no_say() -> None:
@@ -78,8 +90,10 @@ def test_only_the_best_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reservoir, "FINALISTS", 1)
     settings = [replace(SMALL, pool="", units=units, input_scale=scale) for units in (2, 8) for scale in (0.1, 5.0)]
     tried = []
-    states = Problem.states
-    monkeypatch.setattr(Problem, "states", lambda self, some, seed: tried.append(seed) or states(self, some, seed))
+    states = ReservoirTask.states
+    monkeypatch.setattr(
+        ReservoirTask, "states", lambda self, some, seed: tried.append(seed) or states(self, some, seed)
+    )
     assert choose(toy(list(range(30, 40))), settings).units in (2, 8)
     assert tried == [1000] * 4 + [1000, 1001]
 

@@ -16,13 +16,13 @@ from armagnn.data import NodeDataset, load
 from armagnn.data.arrays import pack_arrays
 from armagnn.data.user import add
 from armagnn.errors import GraphError, ParameterError
+from armagnn.explore.learned import Subject, draw_learned, learned_responses, responses_of
 from armagnn.nn import ARMAConv
-from armagnn.paper import responses, responses_trained
-from armagnn.paper.learned import Subject, draw_learned, learned_responses, responses_of
 from armagnn.spectral import spectrum
 from armagnn.spectral.plot import check_format, new_figure, picture
 from armagnn.tasks import NodeNet
-from armagnn.training import GraphsConfig, Run, TrainConfig, train
+from armagnn.training import GraphsConfig, NodesConfig, Run, train
+from armagnn_paper import responses, responses_trained
 from data.tiny import multilabel_arrays, node_arrays
 
 
@@ -203,18 +203,18 @@ def test_a_layer_s_response_is_that_of_its_own_input(cora: NodeDataset) -> None:
 @pytest.mark.parametrize(
     ("config", "count"),
     [
-        (TrainConfig(dataset="tiny", hidden=2, epochs=3, seeds=1), 6),
-        (TrainConfig(dataset="many", conv="gcn", hidden=2, layers=2, epochs=3, seeds=1), 4),
+        (NodesConfig(dataset="tiny", hidden=2, epochs=3, seeds=1), 6),
+        (NodesConfig(dataset="many", conv="gcn", hidden=2, layers=2, epochs=3, seeds=1), 4),
         (GraphsConfig(data="mutag", hidden=2, depth=2, epochs=1, seeds=1), 6),
     ],
     ids=["nodes", "several-graphs", "graphs"],
 )
 def test_the_command_shows_a_run(
-    config: TrainConfig | GraphsConfig, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config: NodesConfig | GraphsConfig, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """K = 2 stacks and the output of two ARMA layers are 6 panels; four GCN layers are 4."""
     monkeypatch.setenv("ARMAGNN_DATA", str(tmp_path / "data"))
-    if isinstance(config, TrainConfig):
+    if isinstance(config, NodesConfig):
         path = tmp_path / f"{config.dataset}.npz"
         path.write_bytes(pack_arrays(node_arrays() if config.dataset == "tiny" else multilabel_arrays()))
         config = replace(config, dataset=add(path)[0])
@@ -233,7 +233,7 @@ def test_the_command_shows_a_run(
 def test_a_graph_with_too_many_frequencies_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "data.npz"
     path.write_bytes(pack_arrays(node_arrays()))
-    train(TrainConfig(dataset=str(path), hidden=2, epochs=2, seeds=1), tmp_path / "run")
-    monkeypatch.setattr("armagnn.paper.learned.MAX_NODES", 5)
+    train(NodesConfig(dataset=str(path), hidden=2, epochs=2, seeds=1), tmp_path / "run")
+    monkeypatch.setattr("armagnn.explore.learned.MAX_NODES", 5)
     with pytest.raises(GraphError, match="6 nodes"):
         learned_responses(Run.open(tmp_path / "run"))

@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from armagnn.data import load
 from armagnn.errors import DataError, ParameterError
-from armagnn.paper import node_classification as node
-from armagnn.paper.graph_tables import graph_config
-from armagnn.paper.jobs import content_of
-from armagnn.paper.restore import restore
-from armagnn.paper.sealed import write_sealed
-from armagnn.training.export import to_csv
-from armagnn.training.record import Record
+from armagnn.sealed import write_sealed
+from armagnn.training.record import Record, to_csv
+from armagnn_paper.restore import restore
+from armagnn_paper.table import Cell
+from armagnn_paper.tables import GRAPHS, NODES, paper_config
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 
 
 def trial(run: int, method: str = "arma", **changes: object) -> Record:
-    config = replace(node.paper_config("cora", method), **changes)
+    cell = Cell("cora", method, "paper")
+    config = NODES.stored(cell, replace(paper_config("cora", method), **changes))
     metrics = {"accuracy": 100 / (run + 3), "val_loss": 0.1 + run / 7}
     return Record(
-        node.TABLE, "cora", method, "paper", run, 0, run, asdict(config), metrics, epochs=9, seconds=1.25,
+        NODES.name, *cell, run, 0, run, config, metrics, epochs=9, seconds=1.25,
         data_sha256=load("cora").sha256, device="NVIDIA H200",
     )  # fmt: skip
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    path = tmp_path / f"{node.TABLE}.csv"
+    path = tmp_path / f"{NODES.name}.csv"
     write_sealed(path, to_csv([trial(0), trial(1), trial(0, "gcn")]))
     return path
 
@@ -44,20 +43,18 @@ def test_all_but_the_versions_comes_back(table: Path) -> None:
 
 
 def test_the_fold_has_its_own_configuration(tmp_path: Path) -> None:
-    first, *others = (graph_config("mutag", "chebyshev", "tuned", fold=fold) for fold in range(10))
+    cell = Cell("mutag", "chebyshev", "tuned")
+    first, *others = (GRAPHS.stored(cell, GRAPHS.config(cell, fold)) for fold in range(10))
     other = next(fold for fold, config in enumerate(others, 1) if config != first)
-    records = [
-        Record("graph-classification", "mutag", "chebyshev", "tuned", 0, fold, 0, content_of(first), {"accuracy": 80.0})
-        for fold in (0, other)
-    ]
+    records = [Record("graph-classification", *cell, 0, fold, 0, first, {"accuracy": 80.0}) for fold in (0, other)]
     write_sealed(tmp_path / "graph-classification.csv", to_csv(records))
     found = restore(tmp_path / "graph-classification.csv")
-    assert [(record.fold, record.config) for record in found.records] == [(0, content_of(first))]
+    assert [(record.fold, record.config) for record in found.records] == [(0, first)]
     assert found.other == 1
 
 
 def test_other_settings_and_unknown_cells_are_left_out(tmp_path: Path) -> None:
-    path = tmp_path / f"{node.TABLE}.csv"
+    path = tmp_path / f"{NODES.name}.csv"
     row = b"cora,no-such-method,paper,0,0,accuracy,1.0,0,1,1.0,cpu,0123456789ab\n"
     write_sealed(path, to_csv([trial(0), trial(1, l2=0.1)]) + row)
     found = restore(path)
@@ -65,14 +62,14 @@ def test_other_settings_and_unknown_cells_are_left_out(tmp_path: Path) -> None:
     assert found.other == 2
 
 
-def test_a_dataset_that_is_not_here(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dataset_that_is_not_here(fresh: None, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ARMAGNN_DATA", "XDG_DATA_HOME", "HOME"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    config = node.paper_config("pubmed", "arma")
-    record = Record(node.TABLE, "pubmed", "arma", "paper", 0, 0, 0, asdict(config), {"accuracy": 79.0})
+    cell = Cell("pubmed", "arma", "paper")
+    config = NODES.stored(cell, NODES.config(cell))
+    record = Record(NODES.name, *cell, 0, 0, 0, config, {"accuracy": 79.0})
     write_sealed(table, to_csv([trial(0), record]))
-    node._load.cache_clear()
     found = restore(table)
     assert found.records == [trial(0)]
     assert list(found.absent) == ["pubmed"]

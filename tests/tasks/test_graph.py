@@ -15,14 +15,13 @@ from torch.nn import functional as F
 from armagnn import kernels
 from armagnn.data import Fold, GraphsDataset, folds, load_graphs
 from armagnn.errors import ParameterError, UnknownNameError
-from armagnn.kernels.random import keys, source
+from armagnn.kernels.random import keys, seeded, source
 from armagnn.nn import ARMAConv
 from armagnn.nn.stack import Stack
 from armagnn.operators.batches import GraphBatches, batches_of
 from armagnn.tasks import PEERS, GraphNet, GraphTask
 from armagnn.tasks.graph import _spectra
 from armagnn.training import Setting, Trials
-from armagnn.training.seeded import seeded
 from armagnn.training.trials import DRAWS
 
 OPTIONS: dict[str, dict[str, Any]] = {

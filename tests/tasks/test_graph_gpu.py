@@ -14,7 +14,7 @@ import torch
 from armagnn.data import Fold, GraphsDataset, folds, load_graphs
 from armagnn.tasks import GraphNet, GraphTask
 from armagnn.training import Outcome, Setting, Trials
-from armagnn.training.capture import on_own_stream
+from armagnn.training.cuda_graphs import on_own_stream
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 SETTINGS = [Setting(seed, lr=lr, l2=1e-4, rates=(0.2, 0.3)) for seed, lr in enumerate((1e-3, 3e-2, 1e-2))]

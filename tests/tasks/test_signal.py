@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from armagnn.training.saving import Saver
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -19,8 +20,7 @@ from armagnn.operators import GraphOperator, batches_of, coarsen, knn_graph
 from armagnn.tasks.signal import SignalNet, SignalTask, pooled_nodes
 from armagnn.training import memory
 from armagnn.training.checkpoint import Checkpoint
-from armagnn.training.saving import Saver
-from armagnn.training.setting import Setting
+from armagnn.training.outcome import Setting
 from armagnn.training.trials import Trials
 
 METHODS = {

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from armagnn.data.arrays import pack_arrays
-from armagnn.training import RunConfig, TrainConfig, train
+from armagnn.training import Config, NodesConfig, train
 from armagnn.training.manifest import Manifest
 from own_graphs import folder_of, quick, rings_and_paths
 
@@ -44,12 +44,12 @@ def node_file(path: Path) -> Path:
     return path
 
 
-def tiny(kind: str, folder: Path) -> RunConfig:
+def tiny(kind: str, folder: Path) -> Config:
     """A configuration that is trained in a moment; its data go into a folder."""
     if kind == "graphs":
         return quick(folder_of(rings_and_paths(), folder / "graphs"), epochs=2, hidden=2)
     data = node_file(folder / "nodes.npz")
-    return TrainConfig(dataset=str(data), hidden=2, stacks=1, epochs=3, seeds=2, hidden_dropout=0.1)
+    return NodesConfig(dataset=str(data), hidden=2, stacks=1, epochs=3, seeds=2, hidden_dropout=0.1)
 
 
 def finished(kind: str, folder: Path) -> Path:

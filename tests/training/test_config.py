@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from armagnn.errors import ArmagnnError, DeviceError, ParameterError, RunError, UnknownNameError
-from armagnn.training import TrainConfig
+from armagnn.training import NodesConfig
 
 
 def test_the_defaults_are_the_papers_for_cora() -> None:
-    config = TrainConfig()
+    config = NodesConfig()
     assert (config.dataset, config.conv, config.hidden, config.stacks, config.layers) == ("cora", "arma", 16, 2, 1)
     assert (config.input_dropout, config.hidden_dropout, config.skip_dropout) == (0.75, 0.75, 0.75)
     assert (config.last_stacks, config.l2, config.lr) == (0, 5e-4, 0.01)
@@ -48,19 +48,19 @@ def test_the_defaults_are_the_papers_for_cora() -> None:
 )
 def test_out_of_range(options: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error, match=next(iter(options)).split("_")[0]):
-        TrainConfig(**options)
+        NodesConfig(**options)
 
 
 @pytest.mark.parametrize("device", ["gpu", "cpu:x", "mps", "meta", ""])
 def test_unknown_devices(device: str) -> None:
     with pytest.raises(ParameterError, match="device"):
-        TrainConfig(device=device).torch_device()
+        NodesConfig(device=device).torch_device()
 
 
 def test_a_gpu_that_is_not_there() -> None:
     missing = f"cuda:{torch.cuda.device_count()}"
     with pytest.raises(DeviceError, match="Use 'cpu'"):
-        TrainConfig(device=missing).torch_device()
+        NodesConfig(device=missing).torch_device()
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,13 @@ def test_a_gpu_that_is_not_there() -> None:
     ],
 )
 def test_the_title_names_what_the_layers_have(options: dict[str, Any], title: str) -> None:
-    assert TrainConfig(**options).title == title
+    assert NodesConfig(**options).title == title
 
 
 def test_json_round_trip() -> None:
-    config = TrainConfig(lr=1, seed=7, seeds=3, dataset="mine.npz", stop_on="accuracy")
+    config = NodesConfig(lr=1, seed=7, seeds=3, dataset="mine.npz", stop_on="accuracy")
     assert config.lr == 1.0
-    assert TrainConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    assert NodesConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
 
 
 @pytest.mark.parametrize(
@@ -89,30 +89,30 @@ def test_json_round_trip() -> None:
         None,
         [],
         {},
-        {**TrainConfig().to_json(), "new_option": 1},
-        {name: value for name, value in TrainConfig().to_json().items() if name != "lr"},
-        {**TrainConfig().to_json(), "lr": "fast"},
-        {**TrainConfig().to_json(), "epochs": -3},
+        {**NodesConfig().to_json(), "new_option": 1},
+        {name: value for name, value in NodesConfig().to_json().items() if name != "lr"},
+        {**NodesConfig().to_json(), "lr": "fast"},
+        {**NodesConfig().to_json(), "epochs": -3},
     ],
 )
 def test_json_that_is_no_configuration(content: object) -> None:
     with pytest.raises(RunError):
-        TrainConfig.from_json(content)
+        NodesConfig.from_json(content)
 
 
 json_values = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.lists(st.integers())
 
 
-@given(name=st.sampled_from(sorted(TrainConfig().to_json())), value=json_values)
+@given(name=st.sampled_from(sorted(NodesConfig().to_json())), value=json_values)
 def test_any_value_is_a_configuration_or_a_typed_error(name: str, value: object) -> None:
     try:
-        config = TrainConfig(**{name: value})  # type: ignore[arg-type]
+        config = NodesConfig(**{name: value})  # type: ignore[arg-type]
     except ArmagnnError:
         return
-    assert TrainConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    assert NodesConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
 
 
 def test_differences_name_the_option_and_both_values() -> None:
-    config = TrainConfig()
+    config = NodesConfig()
     assert config.differences(config) == []
     assert config.differences(replace(config, lr=0.1, seeds=3)) == ["lr: 0.01 -> 0.1", "seeds: 10 -> 3"]

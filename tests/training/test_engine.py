@@ -18,11 +18,10 @@ import pytest
 
 import toy_trials
 from armagnn.errors import ParameterError, RunError, UnknownNameError
-from armagnn.training.engine import TrialWatcher, execute
-from armagnn.training.export import export_csv
+from armagnn.training.engine import Observer, execute
 from armagnn.training.pools import _serve
-from armagnn.training.record import Record
-from armagnn.training.store import Store
+from armagnn.training.record import Record, to_csv
+from armagnn.training.results_store import Store
 from toy_trials import ToyJob, all_jobs, exit_code, fork, lazy, liar, work
 
 SCRIPT = toy_trials.__file__
@@ -30,7 +29,7 @@ TOTAL = 24
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and forks of POSIX")
 
 
-class Told(TrialWatcher):
+class Told(Observer):
     def __init__(self) -> None:
         self.total = 0
         self.trials: list[tuple[str, int, bool]] = []
@@ -53,7 +52,7 @@ class Told(TrialWatcher):
 def table(store: Path) -> bytes:
     path = store.with_suffix(".csv")
     with Store(store, must_exist=True) as opened:
-        export_csv(opened.select(), path)
+        path.write_bytes(to_csv(opened.select()))
     return path.read_bytes()
 
 
@@ -84,7 +83,7 @@ def test_a_second_call_does_nothing(path: Path) -> None:
     told = Told()
     with Store(path) as store:
         execute(all_jobs(), work, store)
-        assert execute(all_jobs(), never, store, watcher=told) == 0
+        assert execute(all_jobs(), never, store, observer=told) == 0
         assert execute([], never, store) == 0
     assert told.total == len(told.trials) == TOTAL
     assert not any(new for _, _, new in told.trials)
@@ -94,7 +93,7 @@ def test_only_the_missing_trials_are_asked_for(path: Path, tmp_path: Path, whole
     log, told = tmp_path / "log", Told()
     with Store(path) as store:
         store.add([toy_trials.record(all_jobs()[0], seed) for seed in (1, 2)])
-        assert execute(all_jobs(log=str(log)), work, store, watcher=told) == TOTAL - 2
+        assert execute(all_jobs(log=str(log)), work, store, observer=told) == TOTAL - 2
     done = log.read_text().splitlines()
     assert len(done) == TOTAL - 2
     assert not {"arma 1", "arma 2"} & set(done)
@@ -174,7 +173,7 @@ def test_workers_that_die_lose_nothing(path: Path, tmp_path: Path, whole: bytes)
     told, trap, log = Told(), tmp_path / "trap", tmp_path / "log"
     trap.touch()
     with Store(path) as store:
-        assert execute(all_jobs(die=str(trap), log=str(log)), work, store, workers=2, watcher=told) == TOTAL
+        assert execute(all_jobs(die=str(trap), log=str(log)), work, store, workers=2, observer=told) == TOTAL
     assert told.deaths == ["exit code -9"]
     assert len(log.read_text().splitlines()) == TOTAL  # the trials that the dead worker had finished are not done again
     assert table(path) == whole
@@ -187,7 +186,7 @@ def test_a_job_that_kills_its_workers_is_given_up(path: Path, monkeypatch: pytes
     with Store(path) as store:
         jobs = [ToyJob("arma", tuple(range(9)), die_always=True), ToyJob("gcn", (0,), delay=100)]
         with pytest.raises(RunError, match=r"died 2 times \(exit code -9\)"):
-            execute(jobs, work, store, workers=2, watcher=told)
+            execute(jobs, work, store, workers=2, observer=told)
         assert told.deaths == ["exit code -9"]
         assert len(store) == 2  # even so, each of them kept a trial
 
@@ -311,5 +310,5 @@ def test_what_is_kept_when_ctrl_c_comes_is_told(path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(Store, "add", interrupted)
     with Store(path) as store, pytest.raises(KeyboardInterrupt):
-        execute(all_jobs(), work, store, watcher=told)
+        execute(all_jobs(), work, store, observer=told)
     assert kept(path) == len(told.trials) == 1

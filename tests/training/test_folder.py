@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from armagnn.errors import ArmagnnError, RunError
-from armagnn.training import Run, TrainConfig, Watcher, train
+from armagnn.training import NodesConfig, Observer, Run, train
 
-CONFIG = TrainConfig(hidden=1, stacks=1, epochs=1, seeds=1)
+CONFIG = NodesConfig(hidden=1, stacks=1, epochs=1, seeds=1)
 
 
-class NoWork(Watcher):
+class NoWork(Observer):
     """Refusals must come before any work."""
 
     def epochs(self, epoch: int, running: int, val_loss: float, val_accuracy: float) -> None:
@@ -39,7 +39,7 @@ def snapshot(path: Path) -> dict[Path, bytes]:
 def test_a_run_is_not_replaced_unasked(copy: Path) -> None:
     before = snapshot(copy)
     with pytest.raises(RunError, match=r"--resume.*--overwrite"):
-        train(CONFIG, copy, watcher=NoWork())
+        train(CONFIG, copy, observer=NoWork())
     assert snapshot(copy) == before
 
 
@@ -49,7 +49,7 @@ def test_overwrite_replaces_the_run_and_only_the_run(copy: Path) -> None:
     (copy / "trials" / "seed-7.json").write_text("left over")
     (copy / ".config.json.tmp").write_text("left over")
     Run.open(copy).checkpoint.save({"left": "over"})
-    run = train(TrainConfig(hidden=1, stacks=1, epochs=1, seeds=1, seed=5), copy, overwrite=True)
+    run = train(NodesConfig(hidden=1, stacks=1, epochs=1, seeds=1, seed=5), copy, overwrite=True)
     assert run.finished_seeds == [5]
     names = {str(file.relative_to(copy)) for file in copy.rglob("*") if file.is_file()}
     assert names == {
@@ -61,7 +61,7 @@ def test_overwrite_replaces_the_run_and_only_the_run(copy: Path) -> None:
 def test_a_damaged_run_can_be_overwritten(copy: Path) -> None:
     (copy / "manifest.json").write_bytes(b"{")
     with pytest.raises(RunError):
-        train(CONFIG, copy, resume=True, watcher=NoWork())
+        train(CONFIG, copy, resume=True, observer=NoWork())
     assert train(CONFIG, copy, overwrite=True).complete
 
 
@@ -70,7 +70,7 @@ def test_a_foreign_folder_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "metrics.json").write_text("{}")
     before = snapshot(tmp_path)
     with pytest.raises(RunError, match="left alone"):
-        train(CONFIG, tmp_path, overwrite=True, watcher=NoWork())
+        train(CONFIG, tmp_path, overwrite=True, observer=NoWork())
     assert snapshot(tmp_path) == before
 
 
@@ -82,7 +82,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("mine")
     with pytest.raises(RunError, match="is no folder for a run"):
-        train(CONFIG, path, overwrite=True, watcher=NoWork())
+        train(CONFIG, path, overwrite=True, observer=NoWork())
     assert path.read_text() == "mine"
 
 
@@ -97,7 +97,7 @@ def test_a_file_where_the_trials_should_be(copy: Path) -> None:
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="is no folder for a run"):
-        train(CONFIG, tmp_path / "file" / "run", watcher=NoWork())
+        train(CONFIG, tmp_path / "file" / "run", observer=NoWork())
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 def test_bad_options_destroy_nothing(copy: Path, options: dict[str, object]) -> None:
     before = snapshot(copy)
     with pytest.raises(ArmagnnError):
-        train(TrainConfig(**options), copy, overwrite=True, watcher=NoWork())  # type: ignore[arg-type]
+        train(NodesConfig(**options), copy, overwrite=True, observer=NoWork())  # type: ignore[arg-type]
     assert snapshot(copy) == before
     assert Run.open(copy).complete
 

@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 from armagnn.data import GraphsDataset, folds, load_graphs, read_tu_folder
 from armagnn.data.arrays import pack_arrays
 from armagnn.errors import DataError, ParameterError, RunError, UnknownNameError
-from armagnn.paper.published import METHODS
-from armagnn.training import GraphsConfig, Run, TrainConfig, Watcher, predict, predict_graphs, train
-from armagnn.training import run as run_module
-from armagnn.training.curve import draw_curves
-from armagnn.training.graphs import fold_of, is_folder, read_graphs
+from armagnn.training import Description, GraphsConfig, NodesConfig, Observer, Run, predict, train
+from armagnn.training import run_folder as run_module
+from armagnn.training.graphs import is_folder, read_graphs
 from armagnn.training.manifest import Manifest, to_bytes
+from armagnn.training.summary import draw_curves
+from armagnn_paper.tables import METHODS
 from own_graphs import folder_of, quick, rings_and_paths, unlabelled, with_numbers
 
 KINDS = ("classes", "numbers")
@@ -77,10 +77,10 @@ def test_weights_of_edges_are_learnt_from_and_predict_alike(tmp_path: Path) -> N
     (tmp_path / "new.npz").write_bytes(pack_arrays(every))
     run = train(quick(tmp_path / "weighted.npz", epochs=60, depth=2), tmp_path / "run")
     assert run.metrics()["test"]["accuracy"]["mean"] == 1.0
-    assert predict_graphs(run, tmp_path / "new.npz").labels() == y.tolist()
+    assert predict(run, tmp_path / "new.npz").labels() == y.tolist()
     (tmp_path / "plain.npz").write_bytes(pack_arrays({n: a for n, a in every.items() if n != "edge_weight"}))
     with pytest.raises(DataError, match=r"has no edge weights, but .* has some"):
-        predict_graphs(run, tmp_path / "plain.npz")
+        predict(run, tmp_path / "plain.npz")
     with pytest.raises(ParameterError, match="gin knows no edge weights"):
         train(quick(tmp_path / "weighted.npz", conv="gin"), tmp_path / "gin")
 
@@ -109,7 +109,7 @@ def test_the_folder(finished: dict[str, Path], data: dict[str, Path], kind: str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_reported_is_what_is_predicted(finished: dict[str, Path], data: dict[str, Path], kind: str) -> None:
     run, graphs = Run.open(finished[kind]), read_tu_folder(data[kind])
-    found = predict_graphs(run)
+    found = predict(run)
     assert found.split is not None
     metrics = run.metrics()
     best = next(trial for trial in metrics["trials"] if trial["seed"] == metrics["best_seed"])
@@ -136,7 +136,7 @@ def test_what_is_reported_is_what_is_predicted(finished: dict[str, Path], data: 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_method(data: dict[str, Path], tmp_path: Path, conv: str, kind: str) -> None:
     run = train(quick(data[kind], conv=conv, epochs=1, seeds=1, depth=2, head=3), tmp_path / "run")
-    found = predict_graphs(run, data[kind])
+    found = predict(run, data[kind])
     assert found.values.shape == (30, 2)
     assert bool(found.values.isfinite().all())
 
@@ -157,9 +157,9 @@ def test_nodes_and_edges_are_counted_where_the_size_shows(data: dict[str, Path],
 def test_the_folds_of_the_package_are_those_of_seed_0() -> None:
     mutag = load_graphs("mutag")
     for number in (0, 7):
-        ours, theirs = fold_of(GraphsConfig(fold=number), mutag), folds(mutag)[number]
+        ours, theirs = GraphsConfig(fold=number).experiment(mutag).fold(), folds(mutag)[number]
         assert all(torch.equal(getattr(ours, part), getattr(theirs, part)) for part in ("train", "val", "test"))
-    other = fold_of(GraphsConfig(split_seed=1), mutag)
+    other = GraphsConfig(split_seed=1).experiment(mutag).fold()
     assert not torch.equal(other.test, folds(mutag)[0].test)
 
 
@@ -170,10 +170,10 @@ def test_the_folds_of_the_package_are_those_of_seed_0() -> None:
 def test_new_graphs_are_predicted_as_when_they_were_in_the_training_folder(
     finished: dict[str, Path], data: dict[str, Path], tmp_path: Path, kind: str
 ) -> None:
-    own = predict_graphs(Run.open(finished[kind]))
+    own = predict(Run.open(finished[kind]))
     few = [17, 4, 4, 29]
     folder = unlabelled(rings_and_paths().select(few), tmp_path / "new")
-    found = predict_graphs(Run.open(finished[kind]), folder)
+    found = predict(Run.open(finished[kind]), folder)
     torch.testing.assert_close(found.values, own.values[few], rtol=1e-5, atol=1e-5)
     assert found.labels() == ([own.labels()[graph] for graph in few] if kind == "classes" else [])
     assert found.split is None
@@ -183,13 +183,13 @@ def test_the_training_data_are_not_needed_for_new_graphs(copy: Path, data: dict[
     moved = tmp_path / "gone"
     change(copy, "config.json", lambda content: content["config"].update(data=str(moved)))
     new = unlabelled(rings_and_paths(3), tmp_path / "new")
-    assert len(predict_graphs(Run.open(copy), new).labels()) == 3
+    assert len(predict(Run.open(copy), new).labels()) == 3
     with pytest.raises(DataError, match="gone: is not a folder"):
-        predict_graphs(Run.open(copy))
+        predict(Run.open(copy))
     shutil.copytree(data["classes"], moved)
     (moved / "DS_node_labels.txt").write_text("0\n" * int(rings_and_paths().num_nodes))
     with pytest.raises(RunError, match=r"trained on another file of dataset .*gone'"):
-        predict_graphs(Run.open(copy))
+        predict(Run.open(copy))
 
 
 def test_graphs_larger_than_all_of_training_and_without_edges(finished: dict[str, Path], tmp_path: Path) -> None:
@@ -200,15 +200,15 @@ def test_graphs_larger_than_all_of_training_and_without_edges(finished: dict[str
         ptr=torch.tensor([0, rings.num_nodes]),
         y=rings.y[:1],
     )
-    found = predict_graphs(Run.open(finished["classes"]), unlabelled(one, tmp_path / "new"))
+    found = predict(Run.open(finished["classes"]), unlabelled(one, tmp_path / "new"))
     torch.testing.assert_close(found.values.sum(), torch.tensor(1.0))
 
 
 def test_many_graphs_are_predicted_a_part_at_a_time(finished: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run.open(finished["numbers"])
-    whole = predict_graphs(run).values
-    monkeypatch.setattr(sys.modules["armagnn.training.predict_graphs"], "CHUNK", 20)  # the module, not the function
-    torch.testing.assert_close(predict_graphs(run).values, whole)
+    whole = predict(run).values
+    monkeypatch.setattr(sys.modules["armagnn.training.graphs"], "CHUNK", 20)  # the module, not the function
+    torch.testing.assert_close(predict(run).values, whole)
 
 
 def test_new_graphs_of_another_kind(finished: dict[str, Path], tmp_path: Path) -> None:
@@ -222,13 +222,13 @@ def test_new_graphs_of_another_kind(finished: dict[str, Path], tmp_path: Path) -
     ]
     for number, (graphs, said) in enumerate(cases):
         with pytest.raises(DataError, match=said):
-            predict_graphs(run, unlabelled(graphs, tmp_path / str(number)))
+            predict(run, unlabelled(graphs, tmp_path / str(number)))
     folder = unlabelled(few, tmp_path / "empty")
     (folder / "DS_graph_indicator.txt").write_text("3\n" * few.num_nodes)
     with pytest.raises(DataError, match="graph 1 has no node"):
-        predict_graphs(run, folder)
+        predict(run, folder)
     with pytest.raises(DataError, match="is not a folder"):
-        predict_graphs(run, tmp_path / "nowhere")
+        predict(run, tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -240,10 +240,10 @@ def test_nothing_is_said_of_graphs_that_overflow(finished: dict[str, Path], tmp_
     for name, attributes in (("fine", rings.node_attr), ("far", far)):
         new = unlabelled(replace(rings, node_attr=attributes), tmp_path / name)
         if name == "fine":
-            assert predict_graphs(Run.open(finished[kind]), new).values.isfinite().all()
+            assert predict(Run.open(finished[kind]), new).values.isfinite().all()
             continue
         with pytest.raises(DataError, match=r"far: graph 3 \(counted from 1\): .* far from those"):
-            predict_graphs(Run.open(finished[kind]), new)
+            predict(Run.open(finished[kind]), new)
 
 
 @pytest.mark.parametrize("name", ["x$^$y", "日本 语", "a\udcff"], ids=ascii)
@@ -264,19 +264,19 @@ def test_labels_may_be_any_numbers_of_64_bits(tmp_path: Path) -> None:
     least = -(2**63)
     data = replace(rings, y=torch.where(rings.y == 5, 2**63 - 1, least))
     run = train(quick(folder_of(data, tmp_path / "data"), conv="mlp", epochs=1), tmp_path / "run")
-    assert set(predict_graphs(run).labels()) <= {least, 2**63 - 1}
+    assert set(predict(run).labels()) <= {least, 2**63 - 1}
 
 
 def test_numbers_of_graphs_are_those_of_the_data(finished: dict[str, Path], tmp_path: Path) -> None:
     run = Run.open(finished["classes"])
-    lines = predict_graphs(run, unlabelled(rings_and_paths(3), tmp_path / "new")).to_csv().splitlines()
+    lines = predict(run, unlabelled(rings_and_paths(3), tmp_path / "new")).to_csv().splitlines()
     assert lines[0] == "graph,label,p_-1,p_5"
     assert [line.split(",")[0] for line in lines[1:]] == ["1", "2", "3"]
-    assert predict_graphs(run).to_csv().splitlines()[0] == "graph,split,label,p_-1,p_5"
-    lines = predict_graphs(Run.open(finished["numbers"])).to_csv().splitlines()
+    assert predict(run).to_csv().splitlines()[0] == "graph,split,label,p_-1,p_5"
+    lines = predict(Run.open(finished["numbers"])).to_csv().splitlines()
     assert lines[0] == "graph,split,target 0,target 1"
     mutag = train(GraphsConfig(conv="mlp", depth=1, hidden=2, epochs=1, seeds=1), tmp_path / "mutag")
-    assert predict_graphs(mutag).to_csv().splitlines()[1].startswith("0,")
+    assert predict(mutag).to_csv().splitlines()[1].startswith("0,")
 
 
 # ------------------------------------------------------------------------------------------------------------ refusals
@@ -296,7 +296,7 @@ def test_what_is_meant_as_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         read_graphs("no")
 
 
-class NoWork(Watcher):
+class NoWork(Observer):
     def epochs(self, epoch: int, running: int, val_loss: float, val_accuracy: float) -> None:
         pytest.fail("a trial was begun")
 
@@ -324,7 +324,7 @@ def test_bad_options_destroy_nothing(
     copy: Path, data: dict[str, Path], kind: str, options: dict[str, Any], said: str
 ) -> None:
     with pytest.raises((ParameterError, DataError, ValueError), match=said):
-        train(quick(**{"data": data[kind]} | options), copy, overwrite=True, watcher=NoWork())
+        train(quick(**{"data": data[kind]} | options), copy, overwrite=True, observer=NoWork())
     assert Run.open(copy).complete
 
 
@@ -339,20 +339,15 @@ def test_both_kinds_of_targets(data: dict[str, Path], tmp_path: Path) -> None:
     folder = Path(shutil.copytree(data["classes"], tmp_path / "both"))
     shutil.copy(data["numbers"] / "DS_graph_attributes.txt", folder)
     options = {"epochs": 1, "seeds": 1}
-    assert train(quick(folder, **options), tmp_path / "auto").graphs().classes == (-1, 5)
+    assert Description.read(train(quick(folder, **options), tmp_path / "auto")).classes == (-1, 5)
     run = train(quick(folder, target="attributes", **options), tmp_path / "attributes")
-    assert run.graphs().targets == ("target 0", "target 1")
-    assert predict_graphs(run).values.shape == (30, 2)
+    assert Description.read(run).targets == ("target 0", "target 1")
+    assert predict(run).values.shape == (30, 2)
 
 
-def test_a_run_on_graphs_is_none_on_nodes(copy: Path, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="a run on graphs"):
-        predict(Run.open(copy))
+def test_a_run_on_graphs_is_none_on_nodes(copy: Path) -> None:
     with pytest.raises(RunError, match="a run on graphs -> a run on nodes"):
-        train(TrainConfig(), copy, resume=True)
-    nodes = train(TrainConfig(hidden=1, stacks=1, epochs=1, seeds=1), tmp_path / "nodes")
-    with pytest.raises(RunError, match="a run on nodes, not on graphs"):
-        predict_graphs(nodes)
+        train(NodesConfig(), copy, resume=True)
 
 
 # -------------------------------------------------------------------------------------------------------------- damage
@@ -391,7 +386,7 @@ def test_no_damage_to_the_description_passes(finished: dict[str, Path], place: f
 def test_a_signed_description_must_still_be_one(copy: Path, content: bytes) -> None:
     replace_file(copy, "graphs.json", content)
     with pytest.raises(RunError, match=r"graphs\.json.*--overwrite"):
-        predict_graphs(Run.open(copy))
+        predict(Run.open(copy))
 
 
 def test_a_description_of_other_graphs_does_not_fit_the_weights(copy: Path) -> None:
@@ -402,7 +397,7 @@ def test_a_description_of_other_graphs_does_not_fit_the_weights(copy: Path) -> N
 
     change(copy, "graphs.json", one_label_less)
     with pytest.raises(RunError, match="do not fit"):
-        predict_graphs(Run.open(copy))
+        predict(Run.open(copy))
 
 
 def test_the_description_belongs_to_runs_on_graphs_only(copy: Path, tmp_path: Path) -> None:
@@ -411,14 +406,14 @@ def test_the_description_belongs_to_runs_on_graphs_only(copy: Path, tmp_path: Pa
     manifest.write(copy)
     with pytest.raises(RunError, match=r"graphs\.json is missing from the run"):
         Run.open(copy)
-    train(TrainConfig(hidden=1, stacks=1, epochs=1, seeds=1), tmp_path / "nodes")
+    train(NodesConfig(hidden=1, stacks=1, epochs=1, seeds=1), tmp_path / "nodes")
     replace_file(tmp_path / "nodes", "graphs.json", b"{}")
     with pytest.raises(RunError, match=r"graphs\.json .*does not belong to it"):
         Run.open(tmp_path / "nodes")
 
 
 def test_the_first_runs_did_not_say_their_kind(tmp_path: Path) -> None:
-    config = TrainConfig(hidden=1, stacks=1, epochs=1, seeds=1)
+    config = NodesConfig(hidden=1, stacks=1, epochs=1, seeds=1)
     train(config, tmp_path / "run")
     change(tmp_path / "run", "config.json", lambda content: content.pop("kind"))
     run = Run.open(tmp_path / "run")
@@ -448,7 +443,7 @@ def contents(path: Path) -> dict[str, Any]:
     return files
 
 
-class Interrupt(Watcher):
+class Interrupt(Observer):
     """Ctrl-C after so many epochs of a batch."""
 
     def __init__(self, when: int) -> None:
@@ -469,12 +464,12 @@ def test_interrupted_and_resumed_it_is_the_same_run(
     train(config, tmp_path / "whole")
     path = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        train(config, path, watcher=Interrupt(6))
+        train(config, path, observer=Interrupt(6))
     run = Run.open(path)
     assert not run.complete
     assert run.checkpoint.load() is not None
     again = Interrupt(-1)
-    assert train(config, path, resume=True, watcher=again).complete
+    assert train(config, path, resume=True, observer=again).complete
     assert again.seen[0] > 6  # what was done is not done again
     assert contents(path) == contents(tmp_path / "whole")
 
@@ -514,10 +509,10 @@ def test_other_data_are_not_resumed(data: dict[str, Path], tmp_path: Path) -> No
     folder = Path(shutil.copytree(data["classes"], tmp_path / "mine"))
     config = quick(folder)
     with pytest.raises(KeyboardInterrupt):
-        train(config, tmp_path / "run", watcher=Interrupt(4))
+        train(config, tmp_path / "run", observer=Interrupt(4))
     labels = folder / "DS_graph_labels.txt"
     labels.write_text(labels.read_text().replace("-1", "3"))
     with pytest.raises(RunError, match="trained on another file of dataset"):
-        train(config, tmp_path / "run", resume=True, watcher=NoWork())
+        train(config, tmp_path / "run", resume=True, observer=NoWork())
     with pytest.raises(RunError, match="fold: 0 -> 1"):
-        train(replace(config, fold=1), tmp_path / "run", resume=True, watcher=NoWork())
+        train(replace(config, fold=1), tmp_path / "run", resume=True, observer=NoWork())

@@ -14,7 +14,7 @@ import pytest
 
 from armagnn.errors import ArmagnnError, ParameterError, RunError
 from armagnn.training.record import FIELDS, Record
-from armagnn.training.store import APPLICATION, VERSION, Store
+from armagnn.training.results_store import APPLICATION, VERSION, Store
 from finished_trials import finished
 
 TRIALS = [finished(seed) for seed in range(3)]

@@ -17,10 +17,10 @@ from armagnn.tasks import GraphNet, GraphTask, NodeNet, NodeTask, SignalNet, Sig
 from armagnn.training import (
     Description,
     GraphsPrediction,
+    NodesConfig,
     Outcome,
     Run,
     Setting,
-    TrainConfig,
     Trial,
     Trials,
     predict,
@@ -118,7 +118,7 @@ def test_outcomes_have_a_loss_and_trials_finite_metrics() -> None:
     ids=str,
 )
 def test_a_trial_that_could_not_be_read_is_not_written(tmp_path: Path, change: dict[str, Any]) -> None:
-    run = Run.create(tmp_path, TrainConfig(seeds=1, epochs=5), "0" * 64)
+    run = Run.create(tmp_path, NodesConfig(seeds=1, epochs=5), "0" * 64)
     trial = Trial(0, 1, 1, VALUES, VALUES, 0.0, HISTORY, {"weight": torch.ones(2)})
     run.save_trial(trial)
     with pytest.raises(ParameterError, match="cannot be kept"):
@@ -129,7 +129,7 @@ def test_a_trial_that_could_not_be_read_is_not_written(tmp_path: Path, change: d
 @pytest.mark.parametrize("digest", ["", "0" * 63, "x" * 64])
 def test_a_run_has_the_checksum_of_its_data(tmp_path: Path, digest: str) -> None:
     with pytest.raises(ParameterError, match="hexadecimal"):
-        Run.create(tmp_path, TrainConfig(), digest)
+        Run.create(tmp_path, NodesConfig(), digest)
     assert not list(tmp_path.iterdir())
 
 

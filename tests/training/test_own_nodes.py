@@ -15,17 +15,17 @@ from typer.testing import CliRunner
 from armagnn.cli import app
 from armagnn.data.arrays import pack_arrays
 from armagnn.errors import RunError, UnknownNameError
-from armagnn.paper.learned import learned_responses
-from armagnn.training import Run, TrainConfig, predict, train
-from armagnn.training.experiment import Watcher
+from armagnn.explore.learned import learned_responses
+from armagnn.training import NodesConfig, Run, predict, train
 from armagnn.training.manifest import Manifest, sha256, to_bytes
+from armagnn.training.trainer import Observer
 
 NODES = 120
 QUICK: dict[str, Any] = {"hidden": 4, "stacks": 1, "epochs": 60, "lr": 0.1, "seeds": 1, "l2": 0.0,
                          "input_dropout": 0.0, "hidden_dropout": 0.0, "skip_dropout": 0.0}  # fmt: skip
 
 
-class Notes(Watcher):
+class Notes(Observer):
     def __init__(self) -> None:
         self.said: list[str] = []
 
@@ -57,8 +57,8 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return above_five(tmp_path_factory.mktemp("own") / "mine.npz")
 
 
-def quick(path: Path, **changes: Any) -> TrainConfig:
-    return TrainConfig(dataset=str(path), **QUICK | changes)
+def quick(path: Path, **changes: Any) -> NodesConfig:
+    return NodesConfig(dataset=str(path), **QUICK | changes)
 
 
 def accuracy(run: Run) -> float:
@@ -68,7 +68,7 @@ def accuracy(run: Run) -> float:
 
 def test_one_column_of_numbers_is_learnt(mine: Path, tmp_path: Path) -> None:
     notes = Notes()
-    run = train(quick(mine, conv="mlp"), tmp_path / "run", watcher=notes)
+    run = train(quick(mine, conv="mlp"), tmp_path / "run", observer=notes)
     assert accuracy(run) > 0.9
     assert notes.said == ["features: each of the 1 columns is standardised on the 40 training nodes."]
     rows = train(quick(mine, conv="mlp", features="rows"), tmp_path / "rows")
@@ -87,14 +87,14 @@ def test_the_option_of_the_command(mine: Path, tmp_path: Path, monkeypatch: pyte
     result = CliRunner().invoke(app, [*common, "--out", str(tmp_path / "none"), "--features", "none"])
     assert "Note: features: taken as they are." in result.stderr
     config = Run.open(tmp_path / "none").config
-    assert isinstance(config, TrainConfig)
+    assert isinstance(config, NodesConfig)
     assert config.features == "none"
     result = CliRunner().invoke(app, [*common, "--out", str(tmp_path / "no"), "--features", "row"])
     assert result.exit_code == 2
     assert "Did you mean 'rows'" in result.stderr
     assert not (tmp_path / "no").exists()
     with pytest.raises(UnknownNameError):
-        TrainConfig(features="Rows")
+        NodesConfig(features="Rows")
 
 
 def as_old(run: Path) -> None:
@@ -137,10 +137,10 @@ def test_directions_and_weights_reach_the_network(mine: Path, tmp_path: Path) ->
     plain = predict(train(quick(mine), tmp_path / "plain")).probabilities
     notes = Notes()
     one_way = above_five(tmp_path / "one-way.npz", directed=True)
-    run = train(quick(one_way), tmp_path / "one-way", watcher=notes)
+    run = train(quick(one_way), tmp_path / "one-way", observer=notes)
     assert torch.equal(predict(run).probabilities, plain)
     assert "were listed in one direction; the other direction was added" in notes.said[1]
-    weighted = train(quick(above_five(tmp_path / "w.npz", weighted=True)), tmp_path / "weighted", watcher=notes)
+    weighted = train(quick(above_five(tmp_path / "w.npz", weighted=True)), tmp_path / "weighted", observer=notes)
     assert not torch.equal(predict(weighted).probabilities, plain)
     assert notes.said[-1] == "edges: weights are used, 1 to 3."
     again = train(quick(tmp_path / "w.npz"), tmp_path / "again")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from armagnn.errors import ParameterError
-from armagnn.training.engine import TrialWatcher, execute
-from armagnn.training.export import export_csv
-from armagnn.training.store import Store
+from armagnn.training.engine import Observer, execute
+from armagnn.training.record import to_csv
+from armagnn.training.results_store import Store
 from toy_trials import ToyJob, all_jobs, work
 
 
@@ -40,7 +40,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             ray.shutdown()
 
 
-class Told(TrialWatcher):
+class Told(Observer):
     def __init__(self) -> None:
         self.deaths: list[str] = []
 
@@ -52,10 +52,10 @@ def test_a_killed_worker_loses_nothing(cluster: Any, tmp_path: Path) -> None:
     trap, log, told = tmp_path / "trap", tmp_path / "log", Told()
     trap.touch()
     with Store(tmp_path / "ray") as store, Store(tmp_path / "local") as local:
-        assert execute(all_jobs(die=str(trap), log=str(log)), work, store, engine="ray", watcher=told) == 24
+        assert execute(all_jobs(die=str(trap), log=str(log)), work, store, engine="ray", observer=told) == 24
         execute(all_jobs(), work, local)
-        export_csv(store.select(), tmp_path / "ray.csv")
-        export_csv(local.select(), tmp_path / "local.csv")
+        (tmp_path / "ray.csv").write_bytes(to_csv(store.select()))
+        (tmp_path / "local.csv").write_bytes(to_csv(local.select()))
     assert told.deaths == ["WorkerCrashedError"]
     assert not trap.exists()
     assert (tmp_path / "ray.csv").read_bytes() == (tmp_path / "local.csv").read_bytes()

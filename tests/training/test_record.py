@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from armagnn.errors import ParameterError
-from armagnn.training.record import config_hash, trial_key
+from armagnn.training.record import config_hash, to_csv, trial_key
 from finished_trials import finished
 
 
@@ -39,3 +40,19 @@ def test_what_cannot_be_kept_is_refused(change: dict[str, Any]) -> None:
 
 def test_the_hash_of_a_configuration_does_not_depend_on_its_order() -> None:
     assert config_hash({"a": 1, "b": [2]}) == config_hash({"b": [2], "a": 1}) != config_hash({"a": 1, "b": [3]})
+
+
+def test_export() -> None:
+    trials = [finished(10), finished(2), finished(2, "gcn", metrics={"loss": 0.5, "accuracy": 0.1 + 0.2})]
+    content = to_csv(trials)
+    assert content == to_csv(reversed(trials))
+    rows = list(csv.DictReader(content.decode().splitlines()))
+    assert list(rows[0]) == [
+        "dataset", "method", "protocol", "run", "fold", "metric", "value",
+        "seed", "epochs", "seconds", "device", "config_hash",
+    ]  # fmt: skip
+    assert [(r["method"], r["run"], r["metric"]) for r in rows] == [
+        ("arma", "2", "accuracy"), ("arma", "10", "accuracy"), ("gcn", "2", "accuracy"), ("gcn", "2", "loss"),
+    ]  # fmt: skip
+    assert float(rows[2]["value"]) == 0.1 + 0.2
+    assert rows[0]["config_hash"] == rows[1]["config_hash"] != rows[2]["config_hash"]

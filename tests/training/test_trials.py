@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,11 +13,10 @@ from torch import Tensor
 
 from armagnn import CSR
 from armagnn.data import NodeDataset
-from armagnn.kernels.random import keys, source
+from armagnn.kernels.random import keys, seeded, source
 from armagnn.tasks import NodeNet, NodeTask
 from armagnn.tasks.metrics import accuracy, cross_entropy
-from armagnn.training import EarlyStopping, Outcome, Setting, Trials
-from armagnn.training.seeded import seeded
+from armagnn.training import Outcome, Setting, Trials
 from armagnn.training.trials import DRAWS, _make_current
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -112,7 +112,7 @@ def plain_loop(
     kernels = [p for p in net.parameters() if all(p is not other for other in free)]
     groups = [{"params": kernels, "weight_decay": 2 * setting.l2}, {"params": free}]
     adam = torch.optim.Adam(groups, lr=setting.lr)
-    stopping = EarlyStopping(stop_on, patience)
+    best_score, best_epoch = (-math.inf, -math.inf), 0
     history: dict[str, list[float]] = {"train_loss": [], "val_loss": [], "val_accuracy": []}
     seeds = keys(torch.tensor([setting.seed]), range(epochs), DRAWS)[:, 0]
     best: dict[str, Tensor] = {}
@@ -125,13 +125,15 @@ def plain_loop(
         found = evaluate(net, x, op, data, "val")
         for key, value in zip(history, (loss.item(), found["loss"], found["accuracy"]), strict=True):
             history[key].append(value)
-        if stopping.improves(epoch, found["loss"], found["accuracy"]):
+        score = {"loss": (-found["loss"], 0.0), "accuracy": (found["accuracy"], -found["loss"])}[stop_on]
+        if score > best_score:
+            best_score, best_epoch = score, epoch
             best = {key: value.clone() for key, value in net.state_dict().items()}
-        if stopping.exhausted(epoch):
+        if epoch - best_epoch >= patience:
             break
     net.load_state_dict(best)
     val, test = (evaluate(net, x, op, data, split) for split in ("val", "test"))
-    return Outcome(setting, stopping.best_epoch, epoch, val, test, 0.0, history, best)
+    return Outcome(setting, best_epoch, epoch, val, test, 0.0, history, best)
 
 
 @torch.no_grad()

@@ -18,7 +18,7 @@ from torch_geometric.nn import ARMAConv as PyGConv
 from torch_geometric.nn import global_mean_pool
 
 from armagnn import GraphOperator
-from armagnn.bench.report import Row
+from armagnn.bench.report import Comparison
 from armagnn.bench.timing import check_sizes, medians
 from armagnn.nn import ARMAConv
 from armagnn.nn.pool import AvgPool
@@ -65,7 +65,7 @@ def as_data(x: Tensor, edge_index: Tensor, ptr: Tensor, y: Tensor) -> list[Data]
     ]
 
 
-class Network(nn.Module):
+class MoleculeNet(nn.Module):
     """GNN(64)-AvgPool-FC(128)-1 of the paper's Table 4, on our layers or PyG's."""
 
     def __init__(self, conv: nn.Module, pool: Callable[..., Tensor]) -> None:
@@ -79,7 +79,7 @@ class Network(nn.Module):
         return out
 
 
-def compare_batches(graphs: int = 20_000, size: int = 64, rounds: int = 3) -> Iterator[Row]:
+def compare_batches(graphs: int = 20_000, size: int = 64, rounds: int = 3) -> Iterator[Comparison]:
     """Measure how long a batch takes to build, and a training step in ARMA (64 units, K = 3, T = 3) with its batch.
 
     The third row is an epoch of QM9 at that pace, in seconds.
@@ -102,12 +102,12 @@ def compare_batches(graphs: int = 20_000, size: int = 64, rounds: int = 3) -> It
         },
         rounds,
     )
-    yield Row(
+    yield Comparison(
         f"a batch of {size} molecules", "ms", times["ours"], times["pyg"], times["pyg"] / times["ours"], limit=0.1
     )
 
-    network = Network(ARMAConv(FEATURES, 64, 3, 3), AvgPool())
-    peer = Network(PyGConv(FEATURES, 64, 3, 3, shared_weights=True), global_mean_pool)
+    network = MoleculeNet(ARMAConv(FEATURES, 64, 3, 3), AvgPool())
+    peer = MoleculeNet(PyGConv(FEATURES, 64, 3, 3, shared_weights=True), global_mean_pool)
     adam, peer_adam = torch.optim.Adam(network.parameters(), 1e-3), torch.optim.Adam(peer.parameters(), 1e-3)
 
     def step() -> None:
@@ -121,8 +121,10 @@ def compare_batches(graphs: int = 20_000, size: int = 64, rounds: int = 3) -> It
 
     times = medians({"ours": step, "pyg": peer_step}, rounds)
     ratio, steps = times["pyg"] / times["ours"], -(-EPOCH // size) / 1e3
-    yield Row(f"a training step on {size} molecules, ARMA 64, K=3, T=3", "ms", times["ours"], times["pyg"], ratio)
-    yield Row("an epoch of QM9 at that pace", "s", steps * times["ours"], steps * times["pyg"], ratio, limit=60)
+    yield Comparison(
+        f"a training step on {size} molecules, ARMA 64, K=3, T=3", "ms", times["ours"], times["pyg"], ratio
+    )
+    yield Comparison("an epoch of QM9 at that pace", "s", steps * times["ours"], steps * times["pyg"], ratio, limit=60)
 
 
 def learn(out: Tensor, y: Tensor, adam: torch.optim.Adam) -> None:

@@ -13,12 +13,12 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import ARMAConv as PyGConv
 from torch_geometric.nn import global_mean_pool
 
-from armagnn.bench.batches import EPOCH, FEATURES, Network, as_data, learn, molecules
-from armagnn.bench.report import Row
+from armagnn.bench.batches import EPOCH, FEATURES, MoleculeNet, as_data, learn, molecules
+from armagnn.bench.report import Comparison
 from armagnn.bench.timing import check_sizes
 from armagnn.data import Fold, GraphsDataset, node_features
 from armagnn.tasks import GraphNet, GraphTask
-from armagnn.training.setting import Setting
+from armagnn.training.outcome import Setting
 from armagnn.training.trials import Trials
 
 HELD_OUT = 64
@@ -79,7 +79,7 @@ def pyg_step_seconds(dataset: GraphsDataset, fold: Fold, device: str, size: int 
     """
     part = dataset.select(fold.train[: size * (WARMUP + steps)])
     data = as_data(node_features(part).x, part.edge_index, part.ptr, part.y.squeeze(1))
-    net = Network(PyGConv(FEATURES, 64, 3, 3, shared_weights=True), global_mean_pool).to(device)
+    net = MoleculeNet(PyGConv(FEATURES, 64, 3, 3, shared_weights=True), global_mean_pool).to(device)
     adam = torch.optim.Adam(net.parameters(), 1e-3)
     began, done = math.nan, 0
     for number, loaded in enumerate(DataLoader(data, size, shuffle=True)):
@@ -93,14 +93,14 @@ def pyg_step_seconds(dataset: GraphsDataset, fold: Fold, device: str, size: int 
     return (time.perf_counter() - began) / done
 
 
-def compare_epochs(graphs: int = EPOCH, device: str = "cuda", pyg: bool = True, size: int = 64) -> Iterator[Row]:
+def compare_epochs(graphs: int = EPOCH, device: str = "cuda", pyg: bool = True, size: int = 64) -> Iterator[Comparison]:
     """Measure an epoch over `graphs` molecules; PyG's is a few hundred steps of it, scaled to all."""
     check_sizes(graphs=graphs, size=size)
     dataset, fold = random_molecules(graphs)
     ours = epoch_seconds(trial_of(dataset, fold, device, size))
     theirs = math.ceil(graphs / size) * pyg_step_seconds(dataset, fold, device, size) if pyg else math.nan
     work = f"an epoch of QM9: {graphs:,} molecules, batches of {size}, ARMA 64, K=3, T=3"
-    yield Row(work, "s", ours, theirs, theirs / ours, limit=3.0)
+    yield Comparison(work, "s", ours, theirs, theirs / ours, limit=3.0)
 
 
 def wait(device: str) -> None:

@@ -26,7 +26,7 @@ from armagnn.checks import choice, integer
 from armagnn.nn import make_conv
 from armagnn.nn.conv import Conv, propagate, times
 from armagnn.operators import CSR, GraphOperator
-from armagnn.training.setting import Outcome, Setting
+from armagnn.training.outcome import Outcome, Setting
 from armagnn.training.trials import Trials
 
 BUDGET: Final = 500

@@ -13,12 +13,12 @@ from torch_geometric.nn import ARMAConv as PyGConv
 from armagnn import CSR, GraphOperator
 from armagnn.bench.epochs import compare_epochs
 from armagnn.bench.problems import cora_case
-from armagnn.bench.report import Row
+from armagnn.bench.report import Comparison
 from armagnn.bench.signals import compare_training
 from armagnn.bench.timing import check_sizes
 from armagnn.errors import DeviceError
 from armagnn.nn import ARMAConv
-from armagnn.training.capture import capture
+from armagnn.training.cuda_graphs import capture
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _peak_gib(step: Callable[[], None]) -> float:
     return torch.cuda.max_memory_allocated() / 2**30
 
 
-def compare_gpu(pyg: bool = True, runs: int = 100) -> Iterator[Row]:
+def compare_gpu(pyg: bool = True, runs: int = 100) -> Iterator[Comparison]:
     """Measure each size: ours launched one by one and as a captured graph, beside PyG.
 
     Then an epoch of QM9 and a training on MNIST. TF32 stays off.
@@ -115,7 +115,7 @@ def compare_gpu(pyg: bool = True, runs: int = 100) -> Iterator[Row]:
     if not torch.cuda.is_available():
         raise DeviceError("torch sees no GPU here. Use: armagnn bench cpu")
     bandwidth = copy_bandwidth()
-    yield Row("copy bandwidth (TB/s)", "TB/s", bandwidth / 1e12, bandwidth / 1e12, 1.0)
+    yield Comparison("copy bandwidth (TB/s)", "TB/s", bandwidth / 1e12, bandwidth / 1e12, 1.0)
     for make in (uniform, rmat):
         for size in SIZES:
             yield from _compare(size, make, bandwidth, pyg, runs)
@@ -130,11 +130,13 @@ def compare_gpu(pyg: bool = True, runs: int = 100) -> Iterator[Row]:
     yield from compare_training(pyg=pyg)
 
 
-def _row(work: str, ours: float, peer: float, limit: float, unit: str = "ms") -> Row:
-    return Row(work, unit, ours, peer, peer / ours, limit=limit)
+def _row(work: str, ours: float, peer: float, limit: float, unit: str = "ms") -> Comparison:
+    return Comparison(work, unit, ours, peer, peer / ours, limit=limit)
 
 
-def _compare(size: Size, make: Callable[[int, int], Tensor], bandwidth: float, pyg: bool, runs: int) -> Iterator[Row]:
+def _compare(
+    size: Size, make: Callable[[int, int], Tensor], bandwidth: float, pyg: bool, runs: int
+) -> Iterator[Comparison]:
     torch.cuda.empty_cache()
     op = GraphOperator.from_edge_index(make(size.nodes, size.nonzeros), size.nodes)
     x = torch.randn(size.nodes, size.fin, device="cuda")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from armagnn import GraphOperator
 from armagnn.bench.problems import random_graph
-from armagnn.bench.report import Row
+from armagnn.bench.report import Comparison
 from armagnn.bench.timing import check_sizes, medians
 from armagnn.errors import ParameterError
 from armagnn.nn.gat import HEADS, GATConv
@@ -19,7 +19,9 @@ from armagnn.nn.gin import GINConv
 from armagnn.nn.sage import SAGEConv
 
 
-def compare_peers(rounds: int = 3, nodes: int = 20_000, nonzeros: int = 560_000, width: int = 64) -> Iterator[Row]:
+def compare_peers(
+    rounds: int = 3, nodes: int = 20_000, nonzeros: int = 560_000, width: int = 64
+) -> Iterator[Comparison]:
     """Measure a training step of each layer beside PyG's, with a gradient of the input as in a second layer."""
     check_sizes(rounds=rounds, nodes=nodes, nonzeros=nonzeros, width=width)
     if width % HEADS:
@@ -30,7 +32,7 @@ def compare_peers(rounds: int = 3, nodes: int = 20_000, nonzeros: int = 560_000,
     for name, ours, theirs in layers(width):
         times = medians({"ours": _step(ours, x, op), "pyg": _step(theirs, x, edges)}, rounds)
         work = f"{name} {width} -> {width}, {nodes:,} nodes, {op.nnz:,} nonzeros, training step"
-        yield Row(work, "ms", times["ours"], times["pyg"], times["pyg"] / times["ours"])
+        yield Comparison(work, "ms", times["ours"], times["pyg"], times["pyg"] / times["ours"])
 
 
 def layers(width: int) -> Iterator[tuple[str, nn.Module, nn.Module]]:

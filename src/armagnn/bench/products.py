@@ -10,12 +10,12 @@ from torch import Tensor
 
 from armagnn import GraphOperator
 from armagnn.bench.problems import random_graph
-from armagnn.bench.report import Row
+from armagnn.bench.report import Comparison
 from armagnn.bench.timing import check_sizes, medians
 from armagnn.errors import ParameterError, shown
 
 
-def compare_products(widths: tuple[int, ...] = (16, 50, 64, 192), rounds: int = 5) -> Iterator[Row]:
+def compare_products(widths: tuple[int, ...] = (16, 50, 64, 192), rounds: int = 5) -> Iterator[Comparison]:
     """Measure ``op @ x`` against torch's own products on 20,000 nodes and 560,000 nonzeros."""
     check_sizes(rounds=rounds)
     if not isinstance(widths, tuple | list):
@@ -35,6 +35,6 @@ def compare_products(widths: tuple[int, ...] = (16, 50, 64, 192), rounds: int = 
         }
         times = medians({"ours": lambda x=x: op @ x, **peers}, rounds)  # type: ignore[misc]
         for name in peers:
-            yield Row(
+            yield Comparison(
                 f"op @ x, F={width}, against {name}", "ms", times["ours"], times[name], times[name] / times["ours"]
             )

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from rich.table import Table
 
-from armagnn.training.atomic import check_writable, write_atomic
+from armagnn.files import check_writable, write_atomic
 
 
 @dataclass(frozen=True)
-class Row:
+class Comparison:
     """One comparison.
 
     ``required`` is the least ratio wanted, the most if negative, and 0 where none is promised; ``limit`` is the most
@@ -71,7 +71,7 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def table(rows: Sequence[Row], peer: str = "PyG") -> Table:
+def table(rows: Sequence[Comparison], peer: str = "PyG") -> Table:
     """Return the rows as a table for the terminal."""
     out = Table("work", title="Benchmarks")
     for name in ("armagnn", peer, "ratio", "required"):
@@ -86,7 +86,7 @@ def table(rows: Sequence[Row], peer: str = "PyG") -> Table:
     return out
 
 
-def write(path: Path, rows: Sequence[Row], command: str) -> None:
+def write(path: Path, rows: Sequence[Comparison], command: str) -> None:
     """Write rows and machine as JSON."""
     path = Path(path)
     check_writable(path)

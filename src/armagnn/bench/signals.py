@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from armagnn.bench.epochs import epoch_seconds, wait
-from armagnn.bench.report import Row
+from armagnn.bench.report import Comparison
 from armagnn.bench.timing import check_sizes, medians
 from armagnn.checks import integer
 from armagnn.data.mnist import grid_graph
@@ -21,7 +21,7 @@ from armagnn.data.signals import SignalsDataset
 from armagnn.errors import ParameterError, shown
 from armagnn.operators import CSR, coarsen
 from armagnn.tasks.signal import Levels, SignalNet, SignalTask, pooled_nodes
-from armagnn.training.setting import Setting
+from armagnn.training.outcome import Setting
 from armagnn.training.trials import Trials
 
 SIDE: Final = 28
@@ -96,7 +96,7 @@ def training_step(net: nn.Module, levels: Levels, x: Tensor, y: Tensor) -> Calla
     return step
 
 
-def compare_signals(rounds: int = 1, batch: int = 32, **sizes: Any) -> Iterator[Row]:
+def compare_signals(rounds: int = 1, batch: int = 32, **sizes: Any) -> Iterator[Comparison]:
     """Measure one training step of the ARMA network for MNIST, ours and PyG's."""
     check_sizes(rounds=rounds, batch=batch)
     net = mnist_net(**sizes)
@@ -106,7 +106,7 @@ def compare_signals(rounds: int = 1, batch: int = 32, **sizes: Any) -> Iterator[
     peer = OfPyG(net, batch)
     times = medians({"ours": training_step(net, levels, x, y), "pyg": training_step(peer, levels, x, y)}, rounds)
     work = f"MNIST, {batch} signals, GNN(32)-P(4)-GNN(64)-P(4)-FC(512)-FC(10), training step"
-    yield Row(work, "ms", times["ours"], times["pyg"], times["pyg"] / times["ours"], REQUIRED)
+    yield Comparison(work, "ms", times["ours"], times["pyg"], times["pyg"] / times["ours"], REQUIRED)
 
 
 def random_images(split: tuple[int, int, int] = SPLIT) -> SignalsDataset:
@@ -127,7 +127,7 @@ def random_images(split: tuple[int, int, int] = SPLIT) -> SignalsDataset:
 
 def compare_training(
     device: str = "cuda", pyg: bool = True, split: tuple[int, int, int] = SPLIT, batch: int = 32, **sizes: Any
-) -> Iterator[Row]:
+) -> Iterator[Comparison]:
     """Measure a whole training on MNIST by some of its epochs, validation and all; PyG's by some of its steps."""
     check_sizes(batch=batch)
     dataset, epochs = random_images(split), 5
@@ -139,7 +139,7 @@ def compare_training(
     ours = EPOCHS * epoch_seconds(trials)
     theirs = EPOCHS * task.steps * _pyg_step_seconds(task, device, batch, sizes) if pyg else math.nan
     work = f"a training on MNIST: {EPOCHS} epochs of {split[0]:,} signals, batches of {batch}"
-    yield Row(work, "s", ours, theirs, theirs / ours, limit=240.0)
+    yield Comparison(work, "s", ours, theirs, theirs / ours, limit=240.0)
 
 
 def _pyg_step_seconds(task: SignalTask, device: str, batch: int, sizes: dict[str, Any], steps: int = 20) -> float:

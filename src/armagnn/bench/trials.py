@@ -5,34 +5,27 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Final
 
-from armagnn.bench.report import Row
+from armagnn.bench.report import Comparison
 from armagnn.bench.timing import check_sizes
 from armagnn.data import NodeDataset, load
-from armagnn.paper.node_classification import paper_config
-from armagnn.tasks import NodeTask
-from armagnn.training.trials import Trials
+from armagnn.training.nodes import NodesConfig
 
 REQUIRED: Final = 3.0
 
 
 def seconds(dataset: NodeDataset, seeds: Sequence[int], epochs: int) -> float:
     """Return how long the paper's ARMA network trains on Cora from these seeds at once, validation and all."""
-    config = paper_config("cora", "arma")
-    build = partial(config.network, dataset)
-    settings = [config.setting(seed) for seed in seeds]
-    trials = Trials(
-        build, NodeTask(dataset, build()), settings, epochs=epochs, patience=epochs, stop_on=config.stop_on
-    )  # fmt: skip
+    config = NodesConfig(epochs=epochs, patience=epochs, stop_on="accuracy")
+    trials = config.experiment(dataset).trials([config.setting(seed) for seed in seeds])
     began = time.perf_counter()
     for _ in trials.run():
         pass
     return time.perf_counter() - began
 
 
-def compare_trials(rounds: int = 3, count: int = 10, epochs: int = 100) -> Iterator[Row]:
+def compare_trials(rounds: int = 3, count: int = 10, epochs: int = 100) -> Iterator[Comparison]:
     """Measure both ways in turns, after a short training of each."""
     check_sizes(rounds=rounds, count=count, epochs=epochs)
     dataset, seeds = load("cora"), range(count)
@@ -44,4 +37,4 @@ def compare_trials(rounds: int = 3, count: int = 10, epochs: int = 100) -> Itera
         alone.append(sum(seconds(dataset, [seed], epochs) for seed in seeds))
     ours, theirs = statistics.median(batch), statistics.median(alone)
     work = f"{count} seeds of ARMA on Cora, {epochs} epochs, as one batch, against one after the other (ours)"
-    yield Row(work, "s", ours, theirs, theirs / ours, REQUIRED)
+    yield Comparison(work, "s", ours, theirs, theirs / ours, REQUIRED)

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 import armagnn
-from armagnn.cli.commands import COMMANDS
+from armagnn.cli.commands import all_commands
 from armagnn.cli.consoles import notes_console, write_what_can_be_written
 from armagnn.cli.lazy import MARKUP, LazyGroup
 from armagnn.errors import ArmagnnError
@@ -18,7 +18,7 @@ class Commands(LazyGroup):
     """Show errors that the user can mend as one red line; anything else is a bug and keeps its traceback."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(COMMANDS, **options)
+        super().__init__(all_commands(), **options)
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Run the command line."""

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from armagnn.cli.consoles import output_console
 from armagnn.errors import DeviceError
-from armagnn.training.atomic import check_writable
+from armagnn.files import check_writable
 
 
 class What(StrEnum):
@@ -60,7 +60,7 @@ def bench(
     if what is What.FILTER_LEARNING:
         _filter_learning(console, out)
         return
-    source: Iterable[room.Row]
+    source: Iterable[room.Comparison]
     if what is What.GPU:
         import torch
 
@@ -70,19 +70,19 @@ def bench(
 
         source = compare_gpu(runs=20 * rounds)
     else:
-        parts: dict[What, Callable[[], Iterable[room.Row]]] = {
+        parts: dict[What, Callable[[], Iterable[room.Comparison]]] = {
             What.BATCHES: lambda: room.compare_batches(rounds=rounds),
             What.SIGNALS: lambda: room.compare_signals(min(rounds, 2)),  # PyG takes many seconds for a step
             What.TRIALS: lambda: room.compare_trials(min(rounds, 3)),
             What.PEERS: lambda: room.compare_peers(min(rounds, 3)),
         }
-        speed: list[Callable[[], Iterable[room.Row]]] = [
+        speed: list[Callable[[], Iterable[room.Comparison]]] = [
             lambda: room.compare_layers(rounds),
             lambda: room.compare_products(rounds=rounds),
             *parts.values(),
         ]
         source = (row for part in ([parts[what]] if what in parts else speed) for row in part())
-    rows: list[room.Row] = []
+    rows: list[room.Comparison] = []
     for row in source:
         rows.append(row)
         console.print(
@@ -97,7 +97,7 @@ def bench(
 def _filter_learning(console: Console, out: Path | None) -> None:
     from armagnn.bench import filter_learning as learning
     from armagnn.bench.filter_images import filter_data
-    from armagnn.paper.sealed import write_sealed
+    from armagnn.sealed import write_sealed
 
     data, results = filter_data(), []
     for method in learning.OPTIONS:

@@ -2,63 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from typing import Final
 
 from armagnn.cli.lazy import Group, Lazy
 
-REPRODUCE: Final = Group(
-    "Make a table of the paper again.",
-    {
-        "node-classification": Lazy(
-            "armagnn.cli.reproduce:node_classification", "Table 1: Cora, Citeseer, Pubmed and PPI."
-        ),
-        "graph-signal": Lazy("armagnn.cli.reproduce_signals:graph_signal", "Table 2: MNIST and 20news."),
-        "graph-classification": Lazy(
-            "armagnn.cli.reproduce_graphs:graph_classification", "Table 3: five sets of graphs."
-        ),
-        "graph-regression": Lazy(
-            "armagnn.cli.reproduce_graphs:graph_regression", "Table 4: nine properties of molecules."
-        ),
-        "convergence": Lazy("armagnn.cli.convergence:convergence", "Theorem 1: ARMA iterated until it converges."),
-        "reservoir": Lazy("armagnn.cli.reproduce:reservoir_table", "Reservoir ARMA: random stacks, a trained readout."),
-        "pace": Lazy("armagnn.cli.pace:pace", "Measure the seconds of an epoch of every cell, for --plan."),
-        "node-classification-search": Lazy(
-            "armagnn.cli.reproduce:node_classification_search", "The search behind the tuned protocol of Table 1."
-        ),
-        "graph-signal-search": Lazy(
-            "armagnn.cli.reproduce_signals:graph_signal_search", "The search behind the tuned protocol of Table 2."
-        ),
-        "graph-classification-search": Lazy(
-            "armagnn.cli.reproduce_graphs:graph_classification_search",
-            "The search behind the tuned protocol of Table 3.",
-        ),
-        "graph-regression-search": Lazy(
-            "armagnn.cli.reproduce_graphs:graph_regression_search", "The search behind the tuned protocol of Table 4."
-        ),
-    },
-)
-
-FIGURE: Final = Group(
-    "Make a figure of the paper again.",
-    {
-        "response": Lazy("armagnn.cli.figure:response", "Figures 2 and 3: responses of layers, random and trained."),
-        "training-time": Lazy("armagnn.cli.figure:training_time", "Figure 4: how long trainings take."),
-        "learned": Lazy("armagnn.cli.figure:learned", "What a trained run does to the spectrum of its input."),
-        "claims": Lazy("armagnn.cli.figure:claims", "The paper's claims, measured on trained networks."),
-    },
-)
-
-RESULTS: Final = Group(
-    "Look into run stores, merge those of several machines, write their tables.",
-    {
-        "list": Lazy("armagnn.cli.results:list_cells", "Show every cell of every table of a store."),
-        "merge": Lazy("armagnn.cli.results:merge", "Merge stores."),
-        "export": Lazy("armagnn.cli.results:export", "Write each table of a store as CSV."),
-        "page": Lazy("armagnn.cli.results:page", "Write the page of results from the exported tables."),
-        "restore": Lazy("armagnn.cli.results:restore", "Take trials back from exported tables."),
-        "seal": Lazy("armagnn.cli.results:seal", "Write the digests of tables that were edited on purpose."),
-    },
-)
+PLUGINS: Final = "armagnn.commands"
 
 DATA: Final = Group(
     "The datasets: what there is, whether it is whole, and how to bring more.",
@@ -81,12 +30,17 @@ DATA: Final = Group(
 )
 
 COMMANDS: Final[dict[str, Lazy | Group]] = {
-    "train": Lazy("armagnn.cli.train_graphs:app", "Train a network on the nodes of a graph, or on whole graphs."),
+    "train": Lazy("armagnn.cli.train:app", "Train a network on the nodes of a graph, or on whole graphs."),
     "predict": Lazy("armagnn.cli.predict:predict", "Write the predictions of a trained run as CSV."),
     "show": Lazy("armagnn.cli.show:show", "Show what was trained and how well."),
     "data": DATA,
     "bench": Lazy("armagnn.cli.bench:bench", "Measure the speed, and how well layers learn filters."),
-    "reproduce": REPRODUCE,
-    "figure": FIGURE,
-    "results": RESULTS,
 }
+
+
+def all_commands() -> dict[str, Lazy | Group]:
+    """Our commands, then those of other packages: mappings that entry points of the group ``armagnn.commands`` name."""
+    found = dict(COMMANDS)
+    for entry in entry_points(group=PLUGINS):
+        found |= entry.load()
+    return found

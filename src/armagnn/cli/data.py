@@ -17,12 +17,12 @@ from rich.text import Text
 from armagnn import data as room
 from armagnn.cli.consoles import table_console, whole_table
 from armagnn.data.arrays import pack_arrays
-from armagnn.data.atomic import write_whole
 from armagnn.data.catalogue import find_entry
 from armagnn.data.counts import Statistics
 from armagnn.data.graphs_file import parse_graphs_file
 from armagnn.data.store import find, locate
 from armagnn.errors import DataError
+from armagnn.files import write_atomic
 
 COLOURS = {"ok": "green", "missing": "dim", "corrupt": "red"}
 
@@ -109,7 +109,7 @@ def bound(
     if out is not None:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([header, *rows])
-        write_whole(out, text.getvalue().encode())
+        write_atomic(out, text.getvalue().encode())
 
 
 def verify(
@@ -176,7 +176,7 @@ def make_bench_hard(
         raise DataError(f"{out}: is there already; remove it or choose another name.")
     content = pack_arrays(room.make_bench_hard(seed, small=small))
     data = parse_graphs_file(content, name=out.stem, source=str(out))
-    write_whole(out, content)
+    write_atomic(out, content)
     console = table_console()
     title = f"Bench-hard, seed {seed}{', small' if small else ''}"
     _show(console, room.statistics(data, paths=False), title, find_entry(name).paper or None)

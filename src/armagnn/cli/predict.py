@@ -1,4 +1,4 @@
-"""``armagnn predict``: labels and probabilities of every node, or of graphs, as CSV."""
+"""``armagnn predict``: what a run says about nodes, graphs or signals, as CSV."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from armagnn import training
-from armagnn.errors import ParameterError
-from armagnn.training.atomic import write_atomic
+from armagnn.files import write_atomic
 
 
 def predict(
@@ -23,7 +22,7 @@ def predict(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The CSV file to write.", show_default="standard output")] = None,
 ) -> None:
-    """Write the label (or labels) and the class probabilities of every node, or of graphs, as CSV.
+    """Write the label (or labels) and the class probabilities of every node, graph or signal, as CSV.
 
     Of a run on nodes: node, split (train, val, test or empty), label (the most probable), p_0, p_1, ... Where a node
     may have many labels, as in PPI: node, graph, split, labels (those more probable than not, with blanks between),
@@ -35,18 +34,10 @@ def predict(
 
     The weights are those of the trial that is best on validation.
     """
-    opened = training.Run.open(run)
-    if isinstance(opened.config, training.GraphsConfig):
-        table, what = training.predict_graphs(opened, data).to_csv(), "graphs"
-    elif data is not None:
-        raise ParameterError(
-            f"{run}: is a run on the nodes of {opened.config.source}, which are all it can predict; --data is for runs "
-            "of `armagnn train graphs`."
-        )
-    else:
-        table, what = training.predict(opened).to_csv(), "nodes"
+    found = training.predict(training.Run.open(run), data)
+    table = found.to_csv()
     if out is None:
         typer.echo(table, nl=False)
     else:
         write_atomic(out, table.encode())
-        typer.echo(f"{out}: {table.count(chr(10)) - 1} {what}", err=True)
+        typer.echo(f"{out}: {table.count(chr(10)) - 1} {found.what}", err=True)

@@ -1,34 +1,54 @@
-"""The progress display of a training: a bar on a terminal, a line now and then elsewhere."""
+"""The progress of trainings: a bar on a terminal; elsewhere a line now and then, and one for each finished cell."""
 
 from __future__ import annotations
 
 import math
+import shlex
+import statistics
+import sys
+import time
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from armagnn.cli.log_lines import LogLines
-from armagnn.training import RunConfig, Trial, Watcher
+from armagnn.training.config import Config
+from armagnn.training.observer import Observer
+from armagnn.training.outcome import Outcome
+from armagnn.training.record import Record
+
+MAIN_METRICS: Final = ("accuracy", "micro_f1", "mse")
+"""The first of them that a trial has is shown."""
+
+BETWEEN_LINES: Final = 60.0
+"""Seconds from a line in a log to the next, at least; those of finished cells do not wait."""
+
+Cell = tuple[str, str, str]  # dataset, method, protocol
 
 
-class ProgressBar(Watcher):
-    """The epochs of the batch, the trials that still run, and their mean validation results."""
+class TrainingProgress(Observer):
+    """A bar over what `unit` counts, or in a log a line now and then; notes and Ctrl-C in either.
 
-    def __init__(self, config: RunConfig, console: Console) -> None:
+    Used for a training as it is, its bar counts the epochs of the batch. `TableProgress` counts trials.
+    """
+
+    def __init__(self, config: Config | None, console: Console, unit: str = "epochs") -> None:
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", markup=False),
         )
         self._console = console
         self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self._task = self._progress.add_task("epochs", total=config.epochs, note="")
-        self._epochs, self._trials, self._finished = config.epochs, config.seeds, 0
-        self._log = LogLines(console)
+        self._task = self._progress.add_task(unit, total=config.epochs if config else None, note="")
+        self._total, self._most = (config.seeds, config.epochs) if config else (0, 0)
+        self._done = self._new = 0
+        self._began = self._said = time.monotonic()
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -39,18 +59,23 @@ class ProgressBar(Watcher):
     ) -> None:
         self._progress.stop()
 
+    def start(self, total: int) -> None:
+        """Begin to count, and to measure time."""
+        self._total = total
+        self._began = self._said = time.monotonic()
+
     def epochs(self, epoch: int, running: int, val_loss: float, val_accuracy: float) -> None:
-        """Move the bar, or say in a log how far it is."""
-        note = f"{running} of {self._trials} trials running, {self._finished} finished; validation: loss {val_loss:.3f}"
+        """Move the bar."""
+        note = f"{running} of {self._total} trials running, {self._done} finished; validation: loss {val_loss:.3f}"
         if not math.isnan(val_accuracy):  # real targets have none
             note += f", accuracy {100 * val_accuracy:.1f} %"
         self._progress.update(self._task, completed=epoch, note=note)
-        if self._log.due():
-            self._log.say(f"epoch {epoch} of at most {self._epochs}: {note}")
+        self._say_if_due(f"epoch {epoch} of at most {self._most}: {note}")
 
-    def trial(self, trial: Trial) -> None:
+    def trial(self, trial: Outcome | Record, *, new: bool) -> None:
         """Count a finished trial."""
-        self._finished += 1
+        self._done += 1
+        self._new += new
 
     def stopping(self) -> None:
         """Say that Ctrl-C was heard; a bar that is off says nothing."""
@@ -58,4 +83,119 @@ class ProgressBar(Watcher):
 
     def note(self, text: str) -> None:
         """Say it, on a terminal or not."""
-        self._console.print(f"Note: {text}", style="yellow", soft_wrap=True, highlight=False, markup=False)
+        self._say(f"Note: {text}", "yellow")
+
+    def _say(self, text: str, style: str | None = None) -> None:
+        self._console.print(text, style=style, soft_wrap=True, highlight=False, markup=False)
+
+    def _say_if_due(self, text: str) -> None:
+        """Say something in a log, if the last line is old enough."""
+        if not self._console.is_terminal and time.monotonic() - self._said >= BETWEEN_LINES:
+            self._say(text)
+            self._said = time.monotonic()
+
+
+class TableProgress(TrainingProgress):
+    """Trials done, the running mean of the cell at work, and the time left; Ctrl-C tells how to continue.
+
+    `planned` says how many trials each cell will have, so that its line is shown as soon as it is finished; cells
+    not in it are shown at the end. `command` is what to type to continue, by default what was typed.
+
+    Example:
+        >>> with TableProgress(notes_console()) as progress:  # doctest: +SKIP
+        ...     execute(jobs, work, store, observer=progress)
+    """
+
+    def __init__(self, console: Console, planned: Mapping[Cell, int] | None = None, command: str | None = None) -> None:
+        super().__init__(None, console, "trials")
+        self._planned = dict(planned or {})
+        self._command = command or shlex.join(["armagnn", *sys.argv[1:]])
+        self._values: dict[Cell, list[float]] = {}  # of the cells that are not shown yet
+        self._metric: dict[Cell, str] = {}
+        self._last: Cell | None = None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        if kind is None:
+            for cell in sorted(self._values):
+                self._show(cell)
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            kept = f"{self._done} of {self._total} trials are kept"
+            self._say(f"Interrupted. {kept}. Continue with: {self._command}", "yellow")
+            raise typer.Exit(130)
+
+    def start(self, total: int) -> None:
+        """Begin to count, and to measure time."""
+        super().start(total)
+        self._progress.update(self._task, total=total)
+
+    def trial(self, trial: Outcome | Record, *, new: bool) -> None:
+        """Count a trial."""
+        super().trial(trial, new=new)
+        assert isinstance(trial, Record)
+        cell = trial.cell
+        metric = self._metric.setdefault(cell, main_metric(trial))
+        values = self._values.setdefault(cell, [])
+        values.append(trial.metrics[metric])
+        self._progress.update(self._task, completed=self._done, note=f"{self._left()}  {self._line(cell)}")
+        if len(values) == self._planned.get(cell):
+            self._show(cell)
+        self._last = cell
+
+    def batch(self) -> None:
+        """Say in a log how far it is. After the first trial of a batch one cannot say how long the others take."""
+        if self._last is not None and self._last in self._values:
+            self._say_if_due(f"{self._done} of {self._total} trials, {self._left()}; {self._line(self._last)}")
+
+    def lost(self, reason: str) -> None:
+        """Say that a worker died."""
+        self.note(f"a worker died ({reason}); its trials are given to another one.")
+
+    def _left(self) -> str:
+        # Trials that were in the store already took no time.
+        if not self._new:
+            return ""
+        seconds = (time.monotonic() - self._began) / self._new * (self._total - self._done)
+        return f"{duration(seconds)} left"
+
+    def _line(self, cell: Cell) -> str:
+        values = self._values[cell]
+        return f"{' '.join(cell)}: {self._metric[cell]} {mean_std(values)} ({len(values)})"
+
+    def _show(self, cell: Cell) -> None:
+        self._say(self._line(cell))
+        del self._values[cell]
+
+
+def main_metric(record: Record) -> str:
+    """The metric that stands for a trial."""
+    return next((name for name in MAIN_METRICS if name in record.metrics), min(record.metrics, default=""))
+
+
+def mean_std(values: Sequence[float]) -> str:
+    """Mean ± sample deviation, with the digits that mean something; a single value has no deviation.
+
+    Example:
+        >>> mean_std([83.0, 84.0]), mean_std([0.0123])
+        ('83.50 ± 0.71', '0.01230')
+    """
+    mean = statistics.fmean(values)
+    digits = 2 if abs(mean) >= 1 else 5
+    return f"{mean:.{digits}f}" + (f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else "")
+
+
+def duration(seconds: float) -> str:
+    """A time to read.
+
+    Example:
+        >>> duration(42), duration(3 * 60 + 5), duration(2 * 3600 + 60)
+        ('42 s', '3 min 05 s', '2 h 01 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"

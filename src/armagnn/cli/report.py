@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from typing import Final
 
 from rich.console import Console
@@ -9,11 +10,12 @@ from rich.text import Text
 
 from armagnn import training
 from armagnn.cli.consoles import whole_table
-from armagnn.paper.published import ACCURACY
 
 COLUMNS: Final = {"accuracy": "acc. %", "micro_f1": "micro-F1 %", "mse": "MSE"}
 PERCENT: Final = ("accuracy", "micro_f1")
 ABSOLUTE: Final = "mae "
+PUBLISHED: Final = "armagnn.published"
+"""The group of entry points that know published numbers: functions of a configuration."""
 
 
 def print_report(console: Console, run: training.Run) -> None:
@@ -62,7 +64,7 @@ def print_report(console: Console, run: training.Run) -> None:
             highlight=False,
         )
     if isinstance(config, training.GraphsConfig):
-        train, val, test = run.graphs().sizes
+        train, val, test = training.Description.read(run).sizes
         console.print(
             f"Fold {config.fold} of 10: {train} graphs for training, {val} for stopping, {test} for the test.",
             style="dim",
@@ -71,9 +73,13 @@ def print_report(console: Console, run: training.Run) -> None:
     console.print("* best on validation: its weights are the run's weights.", style="dim")
 
 
-def _published(config: training.RunConfig) -> tuple[float, float] | None:
-    """The paper's test accuracy, if it has one for the same task."""
-    return ACCURACY.get(config.conv, {}).get(config.dataset) if isinstance(config, training.TrainConfig) else None
+def _published(config: training.Config) -> tuple[float, float] | None:
+    """Mean and deviation of the test accuracy that was published for the same task, if a package knows it."""
+    for entry in entry_points(group=PUBLISHED):
+        found: tuple[float, float] | None = entry.load()(config)
+        if found is not None:
+            return found
+    return None
 
 
 def _number(metric: str, value: float) -> str:

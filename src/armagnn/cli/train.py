@@ -1,7 +1,8 @@
-"""``armagnn train``: the paper's network of two convolutions, once per seed; and what all trainings share."""
+"""``armagnn train``: a command for each kind of task, made from its configuration."""
 
 from __future__ import annotations
 
+import inspect
 import os
 from dataclasses import fields, replace
 from pathlib import Path
@@ -10,181 +11,121 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
-from armagnn.cli.progress import ProgressBar
+from armagnn.cli.consoles import notes_console, output_console
+from armagnn.cli.progress import TrainingProgress
 from armagnn.cli.report import print_report
 from armagnn.errors import ParameterError, RunError
-from armagnn.paper.published import HYPERPARAMETERS, METHODS
-from armagnn.training import Run, RunConfig, TrainConfig
-from armagnn.training import train as train_run
-from armagnn.training.run import current_versions
+from armagnn.nn.make import layer_names
+from armagnn.training.config import RUN, Config, config_of, data_name, kinds
+from armagnn.training.run_folder import Run, current_versions
+from armagnn.training.trainer import train as train_run
 
-NETWORK, TRAINING, RUN = "Network", "Training", "Run"
-PAPERS = "the paper's"
+LAST = """
 
-
-def option(panel: str, help: str, flag: str | None = None, default: str | bool = True) -> Any:
-    """An option in a panel of the help; `default` is what to show where the default is looked up."""
-    return typer.Option(*([flag] if flag else []), help=help, rich_help_panel=panel, show_default=default)
-
+The run folder gets the configuration, every trial, the weights that are best on validation, the metrics and a picture
+of the learning curves. Ctrl-C leaves a run that --resume continues to the same result; --resume needs no other options
+than --out.
+"""
 
 app = typer.Typer(invoke_without_command=True)
 
 
-@app.callback()
-def train(
-    ctx: typer.Context,
-    dataset: Annotated[
-        str, option(RUN, "cora, citeseer, pubmed, ppi, or the path of your own .npz file.")
-    ] = TrainConfig.dataset,
-    features: Annotated[
-        str,
-        option(
-            RUN,
-            "How features are scaled: rows (each row divided by its sum, for bags of words), standardise (each column, "
-            "on the training nodes) or none. auto: your own are standardised, those of the catalogue have their own.",
-        ),
-    ] = TrainConfig.features,
-    conv: Annotated[str, option(RUN, f"The layers: {', '.join(METHODS)}.")] = TrainConfig.conv,
-    out: Annotated[Path | None, option(RUN, "The run folder.", default="runs/DATASET-CONV")] = None,
-    resume: Annotated[bool, option(RUN, "Continue an interrupted run, to the same result.", "--resume")] = False,
-    overwrite: Annotated[bool, option(RUN, "Replace the run in the folder.", "--overwrite")] = False,
-    seed: Annotated[int, option(RUN, "Seed of the first trial; the next are seed + 1, ...")] = TrainConfig.seed,
-    seeds: Annotated[
-        int, option(RUN, "Number of trials, one per seed; they are trained together.")
-    ] = TrainConfig.seeds,
-    device: Annotated[str, option(RUN, "cpu, cuda or cuda:1.")] = TrainConfig.device,
-    hidden: Annotated[int | None, option(NETWORK, "Units of the hidden layer.", default=PAPERS)] = None,
-    stacks: Annotated[
-        int | None, option(NETWORK, "K: stacks of arma, order of chebyshev and cayley.", default=PAPERS)
-    ] = None,
-    layers: Annotated[
-        int | None,
-        option(
-            NETWORK,
-            "T: recursion steps of arma, Jacobi iterations of cayley. L: layers in each of the two places for the "
-            "others (chebyshev has none).",
-            default=PAPERS,
-        ),
-    ] = None,
-    last_stacks: Annotated[int | None, option(NETWORK, "K of the second convolution.", default="as the first")] = None,
-    act: Annotated[str, option(NETWORK, "Activation of the hidden layer, e.g. relu or elu.")] = TrainConfig.act,
-    init: Annotated[
-        str, option(NETWORK, "Start of arma's recursion: linear (X W0), zero, or tied (W0 = V).")
-    ] = TrainConfig.init,
-    dropout: Annotated[
-        float | None, option(NETWORK, "Short for --input-dropout and --hidden-dropout.", default=PAPERS)
-    ] = None,
-    input_dropout: Annotated[float | None, option(NETWORK, "Drop rate of the input features.", default=PAPERS)] = None,
-    hidden_dropout: Annotated[float | None, option(NETWORK, "Drop rate of the hidden units.", default=PAPERS)] = None,
-    skip_dropout: Annotated[
-        float | None, option(NETWORK, "Drop rate of arma's skip connections X V.", default=PAPERS)
-    ] = None,
-    l2: Annotated[
-        float | None,
-        option(TRAINING, "c of the penalty c ||W||² on all kernels, as in Keras (gradient 2 c W).", default=PAPERS),
-    ] = None,
-    lr: Annotated[float | None, option(TRAINING, "Learning rate of Adam.", default=PAPERS)] = None,
-    epochs: Annotated[int, option(TRAINING, "Most epochs of a trial.")] = TrainConfig.epochs,
-    patience: Annotated[
-        int | None,
-        option(TRAINING, "Epochs without improvement after which a trial stops.", default="100; 300 on ppi"),
-    ] = None,
-    stop_on: Annotated[
-        str,
-        option(TRAINING, "What must improve on validation: loss, or accuracy (the lower loss decides a tie)."),
-    ] = TrainConfig.stop_on,
-) -> None:
-    """Train the paper's network of two convolutions for node classification, once per seed.
+def command_of(kind: type[Config]) -> Any:
+    """The command that trains a kind of task: an option for each field of its configuration that has a help."""
 
-    For whole graphs, and your own, see `armagnn train graphs --help`.
+    def command(ctx: typer.Context, **options: Any) -> None:
+        given = {name: value for name, value in options.items() if value is not None}
+        if ctx.invoked_subcommand is not None:
+            _refuse_before(ctx, given)
+            return
+        out, resume, overwrite = (given.pop(name, None) for name in ("out", "resume", "overwrite"))
+        for short, names in kind.SHORTCUTS.items():
+            if short in given:
+                given = dict.fromkeys(names, given.pop(short)) | given
+        _train(kind, given, out, resume=bool(resume), overwrite=bool(overwrite))
 
-    The run folder gets the configuration, every trial, the weights that are best on validation, the metrics
-    and a picture of the learning curves. Ctrl-C leaves a run that --resume continues to the same result;
-    --resume needs no other options than --out.
-
-    What is not given is the paper's value for the dataset and the layers (for your own files: that for Cora), with
-    one exception: the paper's text stops on validation accuracy with patience 50 (--stop-on accuracy --patience 50);
-    the authors' own script stops on validation loss, and so does the default here, with patience 100. On PPI it is
-    300, as the paper's patience stops far too early there.
-    """
-    typed = typed_options(ctx)
-    if ctx.invoked_subcommand is not None:
-        if typed:
-            flag = next(iter(typed)).replace("_", "-")
-            raise ParameterError(f"--{flag} stands before {ctx.invoked_subcommand!r}; write the options after it.")
-        return
-    rate = typed.pop("dropout", None)
-    if rate is not None:
-        typed = {"input_dropout": rate, "hidden_dropout": rate} | typed
-    if dataset.endswith(".npz"):
-        typed["dataset"] = os.path.abspath(dataset)  # a run is continued, and predicts, from wherever it is asked
-    folder = out or Path("runs", f"{Path(dataset).stem}-{conv}")
-    carry_out(TrainConfig, defaults(dataset, conv), typed, folder, resume=resume, overwrite=overwrite)
+    option = inspect.Parameter
+    parameters = [option("ctx", option.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
+    for name, annotation in _options(kind).items():
+        parameters.append(option(name, option.KEYWORD_ONLY, default=None, annotation=annotation))
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer looks at
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    command.__doc__ = inspect.cleandoc(kind.HELP) + LAST
+    return command
 
 
-def typed_options(ctx: typer.Context) -> dict[str, Any]:
-    """The options that were typed."""
-    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
-    return {name: ctx.params[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"}
+def _options(kind: type[Config]) -> dict[str, Any]:
+    """The options of a command, with what the help says of them."""
+    found: dict[str, Any] = {}
+    for each in fields(kind):
+        if not each.metadata["help"]:
+            continue
+        text = each.metadata["help"].replace("{layers}", ", ".join(layer_names()))
+        flags = [f"--{each.name.replace('_', '-')}"] if type(each.default) is bool else []
+        found[each.name] = Annotated[
+            type(each.default) | None,
+            typer.Option(
+                *flags, help=text, rich_help_panel=each.metadata["panel"], show_default=each.metadata["shown"]
+            ),
+        ]
+        for short, names in kind.SHORTCUTS.items():
+            if names[-1] == each.name:
+                text = "Short for " + " and ".join(f"--{name.replace('_', '-')}" for name in names) + "."
+                panel = each.metadata["panel"]
+                found[short] = Annotated[type(each.default) | None, typer.Option(help=text, rich_help_panel=panel)]
+    default = f"runs/{kind.OF_DATA[0].upper()}-CONV"
+    found["out"] = Annotated[
+        Path | None, typer.Option(help="The run folder.", rich_help_panel=RUN, show_default=default)
+    ]
+    for name, text in (
+        ("resume", "Continue an interrupted run, to the same result."),
+        ("overwrite", "Replace the run in the folder."),
+    ):
+        found[name] = Annotated[bool | None, typer.Option(f"--{name}", help=text, rich_help_panel=RUN)]
+    return found
 
 
-def carry_out(
-    kind: type[RunConfig],
-    defaults: dict[str, Any],
-    typed: dict[str, Any],
-    folder: Path,
-    *,
-    resume: bool,
-    overwrite: bool,
-) -> None:
-    """Train with the options that were `typed`; the others are the defaults or, with `resume`, the run's own."""
-    typed = {field.name: typed[field.name] for field in fields(kind) if field.name in typed}
-    notes = Console(stderr=True)
+def _refuse_before(ctx: typer.Context, given: dict[str, Any]) -> None:
+    if given:
+        flag = next(iter(given)).replace("_", "-")
+        raise ParameterError(f"--{flag} stands before {ctx.invoked_subcommand!r}; write the options after it.")
+
+
+def _train(kind: type[Config], typed: dict[str, Any], out: Path | None, *, resume: bool, overwrite: bool) -> None:
+    """Train with the options that were typed; the others are the defaults or, with `resume`, the run's own."""
+    place = kind.OF_DATA[0]
+    if place not in typed and kind.NEEDS_DATA and not (resume and out):
+        if resume:
+            raise ParameterError("out is missing: name the run folder to continue with --out FOLDER.")
+        raise ParameterError(f"{place} is missing: name a folder of {kind.kind} with --{place} FOLDER.")
+    defaults = {each.name: each.default for each in fields(kind)}
+    source, conv = typed.get(place, defaults[place]), typed.get("conv", defaults["conv"])
+    if place in typed and kind.is_path(source):
+        typed[place] = os.path.abspath(source)  # a run is continued, and predicts, from wherever it is asked
+    folder = out or Path("runs", f"{data_name(source)}-{conv}")
+    notes = notes_console()
     if resume:
         begun = Run.open(folder)
         if not isinstance(begun.config, kind):
             raise RunError(f"{folder}: is a run on {begun.config.kind}. Continue with: {begun.resume_command}")
         _compare_versions(begun, notes)
-        config: RunConfig = replace(begun.config, **typed)
+        config: Config = replace(begun.config, **typed)
     else:
-        config = kind(**defaults | typed)
+        config = kind(**kind.defaults(source, conv) | typed)
     try:
-        with ProgressBar(config, notes) as bar:
-            run = train_run(config, folder, resume=resume, overwrite=overwrite, watcher=bar)
+        with TrainingProgress(config, notes) as progress:
+            run = train_run(config, folder, resume=resume, overwrite=overwrite, observer=progress)
     except KeyboardInterrupt:
         _interrupted(folder, notes)
-    console = Console()
+    console = output_console()
     print_report(console, run)
     shown = str(folder).encode(errors="replace").decode()  # a path need not be text
-    console.print(f"Run folder: {shown}", highlight=False, markup=False, soft_wrap=True)
-
-
-def defaults(dataset: str, conv: str) -> dict[str, Any]:
-    """The options of the paper for a dataset of its own (or else for Cora) and the layers `conv`.
-
-    Example:
-        >>> chosen = defaults("ppi", "arma")
-        >>> chosen["hidden"], chosen["stacks"], chosen["layers"], chosen["patience"]
-        (64, 3, 2, 300)
-    """
-    paper = HYPERPARAMETERS.get(dataset, HYPERPARAMETERS["cora"])
-    stacks, layers = paper.order(conv)
-    return {
-        "dataset": dataset,
-        "conv": conv,
-        "hidden": paper.hidden,
-        "stacks": stacks,
-        "layers": layers,
-        **dict.fromkeys(("input_dropout", "hidden_dropout", "skip_dropout"), paper.dropout),
-        "l2": paper.l2,
-        "lr": paper.lr,
-        "patience": 300 if dataset == "ppi" else TrainConfig.patience,
-    }
+    console.print(f"Run folder: {shown}", soft_wrap=True)
 
 
 def _compare_versions(run: Run, notes: Console) -> None:
-    changed = [f"{name} {run.versions.get(name)} -> {v}" for name, v in current_versions().items()
-               if run.versions.get(name) != v]  # fmt: skip
+    current = current_versions()
+    changed = [f"{name} {run.versions.get(name)} -> {v}" for name, v in current.items() if run.versions.get(name) != v]
     if changed:
         notes.print(
             f"Note: versions changed since the run began ({', '.join(changed)}); the last bits may differ.",
@@ -202,5 +143,11 @@ def _interrupted(folder: Path, notes: Console) -> NoReturn:
         )
     except RunError:
         message = "Interrupted before the run began."
-    notes.print(message, style="yellow", highlight=False, markup=False, soft_wrap=True)
+    notes.print(message, style="yellow", soft_wrap=True)
     raise typer.Exit(130)
+
+
+app.callback()(command_of(config_of("nodes")))
+for _kind in kinds():
+    if _kind != "nodes":
+        app.command(_kind)(command_of(config_of(_kind)))

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from armagnn.data.arrays import check_digest, pack_arrays
-from armagnn.data.atomic import write_whole
 from armagnn.data.catalogue import find_entry, parse
 from armagnn.data.entries import Entry
 from armagnn.data.originals import convert_20news, convert_mnist, convert_ppi, convert_tu
@@ -17,6 +16,7 @@ from armagnn.data.planetoid import convert_planetoid
 from armagnn.data.registry import Registered, register
 from armagnn.data.store import find, user_folder
 from armagnn.errors import DataError
+from armagnn.files import write_atomic
 
 Get = Callable[[str], bytes]
 PLANETOID: Final = "https://github.com/tkipf/gcn/raw/master/gcn/data/"
@@ -67,7 +67,7 @@ def fetch(name: str, *, get: Get = download) -> str:
     if entry.kind in _READABLE:
         parse(entry, content, name=name, source=f"the original of {name!r}")
     sha256 = check_digest(content, str(path))
-    write_whole(path, content)
+    write_atomic(path, content)
     if sha256 != entry.sha256:
         register(folder, name, Registered(entry.file, sha256, entry.kind, "data fetch", entry.licence, {}))
     return str(path)

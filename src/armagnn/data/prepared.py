@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from armagnn.data.arrays import check_digest, pack_arrays
-from armagnn.data.atomic import write_whole
 from armagnn.data.catalogue import find_entry, prepared_name
 from armagnn.data.counts import Statistics, statistics
 from armagnn.data.news import parse_news, prepare_news
 from armagnn.data.registry import Registered, register
 from armagnn.data.store import locate, user_folder
 from armagnn.errors import DataError
+from armagnn.files import write_atomic
 
 NAME: Final = "20news"
 
@@ -32,7 +32,7 @@ def make_news(seed: int = 0, *, force: bool = False) -> tuple[str, Statistics]:
     raw = locate(entry, NAME)
     content = pack_arrays(prepare_news(raw.content(), raw.source, seed=seed))
     found = statistics(parse_news(content, name=NAME, source=str(path)))
-    write_whole(path, content)
+    write_atomic(path, content)
     source = f"prepared from {entry.file} with word2vec, seed {seed}"
     sha256 = check_digest(content, str(path))
     register(folder, name, Registered(path.name, sha256, "signals", source, entry.licence, dict(found)))

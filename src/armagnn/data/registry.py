@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from armagnn.data.arrays import read_file
-from armagnn.data.atomic import write_whole
 from armagnn.data.entries import KINDS, Entry
 from armagnn.errors import DataError, shown
+from armagnn.files import write_atomic
 
 FILE: Final = "catalogue.json"
 FORMAT: Final = "armagnn data catalogue 1"
@@ -66,7 +66,7 @@ def change_registry(folder: Path, changes: Mapping[str, Registered | None]) -> N
     """Put rows into the user's catalogue, or take out those that are None; the file is replaced whole."""
     with _alone(folder):
         rows = {**_read(folder)[0], **changes}
-        write_whole(folder / FILE, _to_bytes({name: row for name, row in rows.items() if row is not None}))
+        write_atomic(folder / FILE, _to_bytes({name: row for name, row in rows.items() if row is not None}))
 
 
 def register(folder: Path, name: str, row: Registered) -> None:

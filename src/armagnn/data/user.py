@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 from armagnn.data.arrays import check_digest, opened, path_of, read_file
-from armagnn.data.atomic import write_whole
 from armagnn.data.catalogue import all_entries, parse
 from armagnn.data.counts import Statistics, statistics
 from armagnn.data.dataset import NodeDataset
@@ -16,6 +15,7 @@ from armagnn.data.registry import Registered, change_registry, check_name, read_
 from armagnn.data.store import DATA_VARIABLE, folders, user_folder
 from armagnn.data.tu_folder import read_tu_folder
 from armagnn.errors import DataError, UnknownNameError
+from armagnn.files import write_atomic
 
 
 def read_own(path: str | os.PathLike[str]) -> NodeDataset | GraphsDataset:
@@ -63,7 +63,7 @@ def add(path: str | os.PathLike[str], name: str | None = None) -> tuple[str, Sta
     if target.exists() and not (target.is_file() and read_file(target) == content):
         raise DataError(f"{target}: another file of this name lies there. Choose a name with --name.")
     if not target.exists():
-        write_whole(target, content)
+        write_atomic(target, content)
     register(folder, name, Registered(entry.file, sha256, kind, entry.source, entry.licence, dict(found)))
     return name, found
 

@@ -149,3 +149,11 @@ def keep_mask(seed: Tensor, p: float, step: int, shape: torch.Size | tuple[int, 
         count *= size
     index = torch.arange(count, device=seed.device)
     return (bits(seed, DROPOUT, step, index) >= threshold(p)).view(shape)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Draw from `seed` inside; outside, torch's global generator is as if nothing had been drawn."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield

@@ -24,6 +24,14 @@ FILTERS: Final[dict[str, Any]] = {"arma": ARMAConv, "chebyshev": ChebConv, "cayl
 STACKED: Final[dict[str, Any]] = {"gcn": GCNConv, "gat": GATConv, "sage": SAGEConv, "gin": GINConv, "mlp": MLPConv}
 """Layers that reach one hop, and are stacked to reach further."""
 
+PEERS: Final = ("gat", "sage", "gin")
+"""Layers whose parameters are those of PyG's."""
+
+
+def layer_names() -> list[str]:
+    """The names that `make_conv` knows."""
+    return ["arma", "gcn", *(name for name in (*FILTERS, *STACKED) if name not in ("arma", "gcn"))]
+
 
 def make_conv(name: str, in_channels: int, out_channels: int, **hyperparameters: Any) -> ARMAConv | Conv | Stack:
     """Return a layer by its name: ``arma``, ``gcn``, ``chebyshev``, ``cayley``, ``gat``, ``sage``, ``gin``, ``mlp``.

@@ -1,12 +1,11 @@
 """Tasks: architecture, loss and metrics of each experiment of the paper."""
 
 from armagnn.tasks.graph import GRAPH_RATES, GraphNet, GraphTask
-from armagnn.tasks.node import PEERS, RATES, NodeNet, NodeTask, conv_options
+from armagnn.tasks.node import RATES, NodeNet, NodeTask, conv_options
 from armagnn.tasks.signal import SIGNAL_RATES, SignalNet, SignalTask, pooled_nodes
 
 __all__ = [
     "GRAPH_RATES",
-    "PEERS",
     "RATES",
     "SIGNAL_RATES",
     "GraphNet",

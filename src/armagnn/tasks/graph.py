@@ -18,13 +18,13 @@ from armagnn.data import Fold, GraphsDataset, NodeFeatures, Scaler, node_feature
 from armagnn.errors import ParameterError
 from armagnn.nn import ARMAConv, CayleyConv, activations, make_conv
 from armagnn.nn.drop import check_rate, drop
+from armagnn.nn.make import PEERS
 from armagnn.nn.pool import AvgPool
 from armagnn.nn.stack import Stack
 from armagnn.operators import GraphOperator
 from armagnn.operators.batches import GraphBatch, GraphBatches, batches_of
 from armagnn.operators.spectra import GraphSpectra, vectors_pay
 from armagnn.tasks.arguments import ask, check_step, check_target
-from armagnn.tasks.node import PEERS
 from armagnn.tasks.plan import write_plan
 
 GRAPH_RATES: Final = ("hidden_dropout", "skip_dropout")

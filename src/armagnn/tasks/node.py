@@ -27,9 +27,6 @@ RATES: Final = ("input_dropout", "hidden_dropout", "skip_dropout")
 FEW: Final = 1 << 18
 """Numbers of a graph and its features that one thread goes through as fast as two: a few hundred microseconds."""
 
-PEERS: Final = ("gat", "sage", "gin")
-"""Methods whose layers are PyG's."""
-
 Predict = Callable[[Tensor | CSR, GraphOperator | None], Tensor]
 
 

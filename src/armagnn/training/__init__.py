@@ -1,57 +1,57 @@
-"""Training: all seeds as one batch, early stopping on validation, and the run folder that keeps the results."""
+"""Training: all seeds as one batch, early stopping on validation, and the run folder that keeps the results.
+
+A kind of task (nodes, graphs, signals) is a file here: its configuration, what that makes of its data (`Experiment`),
+and its predictions. `train` and `predict` serve all kinds.
+"""
 
 from typing import TYPE_CHECKING
 
 from armagnn.importing import lazily
 
 if TYPE_CHECKING:
-    from armagnn.training.config import RunConfig, TrainConfig
+    from armagnn.training.config import Config
     from armagnn.training.description import Description
-    from armagnn.training.experiment import Watcher, train
-    from armagnn.training.graphs_config import GraphsConfig
-    from armagnn.training.nodes import build_network
-    from armagnn.training.predict import Prediction, predict
-    from armagnn.training.predict_graphs import GraphsPrediction, predict_graphs
-    from armagnn.training.run import Run
-    from armagnn.training.setting import Outcome, Setting
-    from armagnn.training.stopping import EarlyStopping
-    from armagnn.training.trial import Trial
+    from armagnn.training.experiment import predict
+    from armagnn.training.graphs import GraphsConfig, GraphsPrediction
+    from armagnn.training.nodes import NodesConfig, NodesPrediction
+    from armagnn.training.observer import Observer
+    from armagnn.training.outcome import Outcome, Setting
+    from armagnn.training.run_folder import Run
+    from armagnn.training.signals import SignalsConfig, SignalsPrediction
+    from armagnn.training.trainer import train
     from armagnn.training.trials import Trials
 
 __all__ = [
+    "Config",
     "Description",
-    "EarlyStopping",
     "GraphsConfig",
     "GraphsPrediction",
+    "NodesConfig",
+    "NodesPrediction",
+    "Observer",
     "Outcome",
-    "Prediction",
     "Run",
-    "RunConfig",
     "Setting",
-    "TrainConfig",
-    "Trial",
+    "SignalsConfig",
+    "SignalsPrediction",
     "Trials",
-    "Watcher",
-    "build_network",
     "predict",
-    "predict_graphs",
     "train",
 ]
 
 lazily(
     __name__,
     {
-        "armagnn.training.config": "RunConfig TrainConfig",
+        "armagnn.training.config": "Config",
         "armagnn.training.description": "Description",
-        "armagnn.training.experiment": "Watcher train",
-        "armagnn.training.graphs_config": "GraphsConfig",
-        "armagnn.training.nodes": "build_network",
-        "armagnn.training.predict": "Prediction predict",
-        "armagnn.training.predict_graphs": "GraphsPrediction predict_graphs",
-        "armagnn.training.run": "Run",
-        "armagnn.training.setting": "Outcome Setting",
-        "armagnn.training.stopping": "EarlyStopping",
-        "armagnn.training.trial": "Trial",
+        "armagnn.training.experiment": "predict",
+        "armagnn.training.graphs": "GraphsConfig GraphsPrediction",
+        "armagnn.training.nodes": "NodesConfig NodesPrediction",
+        "armagnn.training.observer": "Observer",
+        "armagnn.training.outcome": "Outcome Setting",
+        "armagnn.training.run_folder": "Run",
+        "armagnn.training.signals": "SignalsConfig SignalsPrediction",
+        "armagnn.training.trainer": "train",
         "armagnn.training.trials": "Trials",
     },
 )

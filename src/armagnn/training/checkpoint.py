@@ -19,7 +19,7 @@ from torch import Tensor
 
 from armagnn import checks
 from armagnn.errors import ParameterError, RunError, shown
-from armagnn.training.atomic import read_plain, write_atomic
+from armagnn.files import read_plain, write_atomic
 from armagnn.training.manifest import from_bytes, sha256, to_bytes
 
 LIMIT = 16 * 2**20  # bytes of a file
@@ -35,7 +35,7 @@ class Checkpoint:
 
     A state is nested dicts (keys are names or integers), lists and tuples of tensors, numbers, texts, True, False and
     None; it comes back bit by bit the same, with its tensors on the CPU. The trial must have one writer at a time
-    (:meth:`armagnn.training.store.Store.claim` sees to that).
+    (:meth:`armagnn.training.results_store.Store.claim` sees to that).
 
     Example:
         >>> import tempfile

@@ -1,21 +1,36 @@
-"""All that determines a run: what every configuration has, and that of a run on nodes."""
+"""All that determines a training: the base of the configurations of each kind of task.
+
+A configuration is a frozen dataclass of plain values. It makes its network and its task (`Experiment`), checks itself,
+and is what a run folder (`to_json`) and the results store (`stored`) write. `register` makes a kind known by its name.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import Field, asdict, dataclass, fields
-from typing import Any, ClassVar, Final, Self
+from dataclasses import Field, asdict, field, fields
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
 import torch
 
 from armagnn.arguments import checked
-from armagnn.checks import choice, integer, probability, real
-from armagnn.data.scaling import FEATURES
-from armagnn.errors import DeviceError, ParameterError, RunError, shown
+from armagnn.checks import instance, integer, probability, real
+from armagnn.errors import DeviceError, ParameterError, RunError, UnknownNameError, shown
 from armagnn.nn.gat import HEADS
-from armagnn.training.setting import MOST_TRIALS
+from armagnn.training.outcome import MOST_TRIALS, Setting
 from armagnn.training.stopping import MOST_EPOCHS, MOST_PATIENCE, check_stopping
+
+if TYPE_CHECKING:
+    from armagnn.training.experiment import Experiment, Prediction
+    from armagnn.training.run_folder import Run
+
+DATA, RUN, NETWORK, TRAINING = "Data", "Run", "Network", "Training"
+"""The panels of the help in which options stand."""
+
+PAPERS: Final = "the paper's"
 
 MOST_UNITS: Final = 2**16
 """The most units of a layer, and the most graphs of a batch."""
@@ -25,6 +40,279 @@ MOST_STEPS: Final = 1000
 
 LONGEST: Final = 4096
 """Characters of the longest name or path."""
+
+
+def option(default: Any, help: str = "", panel: str = NETWORK, shown: str = "") -> Any:
+    """A field of a configuration that is an option of its command, too.
+
+    Args:
+        default: of the field.
+        help: what the option means; a field without help is no option.
+        panel: where the help shows it.
+        shown: what the help shows as the default, where that depends on the data.
+    """
+    return field(default=default, metadata={"help": help, "panel": panel, "shown": shown or str(default)})
+
+
+class Config:
+    """What the configurations of all tasks have in common.
+
+    A subclass is a frozen dataclass whose fields all have defaults. It has at least the fields below, says what its
+    fields are called in the results store, and makes its `Experiment`.
+
+    Attributes:
+        conv: the layers, a name that `make_conv` knows.
+        l2: c of the penalty c ||W||^2 (as Keras has it: its gradient is 2 c W) on every kernel, not on biases.
+        lr: learning rate of Adam.
+        epochs: most epochs of a trial.
+        patience: epochs without improvement after which a trial stops.
+        stop_on: "loss" or "accuracy", on validation.
+        seed: seed of the first trial; the others follow: seed + 1, ...
+        seeds: number of trials.
+        device: "cpu", "cuda" or "cuda:1".
+    """
+
+    kind: ClassVar[str]
+    """What the training learns from: "nodes", "graphs", "signals"."""
+
+    command: ClassVar[str]
+    """What to type to train it."""
+
+    RATES: ClassVar[tuple[str, ...]]
+    """The fields that are drop rates, as the network's ``set_rates`` takes them; they may differ between trials."""
+
+    LIMITS: ClassVar[Mapping[str, tuple[int, int]]] = {
+        "stacks": (1, MOST_STEPS),
+        "layers": (1, MOST_STEPS),
+        "hidden": (1, MOST_UNITS),
+        "epochs": (1, MOST_EPOCHS),
+        "patience": (1, MOST_PATIENCE),
+        "seed": (0, 2**63 - 1),
+        "seeds": (1, MOST_TRIALS),
+    }
+    """The least and the most of every integer."""
+
+    STORED: ClassVar[Mapping[str, str]]
+    """The fields that the results store keeps, with their names there. Committed trials are known by them."""
+
+    LATER: ClassVar[Mapping[str, Any]] = {}
+    """Fields that came later, and what the older run folders did that do not have them. The results store keeps them
+    only where they are not the default, so no old trial is renamed."""
+
+    HELP: ClassVar[str] = ""
+    """What the help of the command says first."""
+
+    SHORTCUTS: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Options that stand for several others."""
+
+    NEEDS_DATA: ClassVar[bool] = False
+    """The command has no default for the data."""
+
+    OF_DATA: ClassVar[tuple[str, ...]] = ("dataset",)
+    """The fields that `load` looks at; the first names the data."""
+
+    DESCRIPTION: ClassVar[str] = ""
+    """The file of a run folder that describes its data for new ones; empty where there is none."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    conv: str
+    l2: float
+    lr: float
+    epochs: int
+    patience: int
+    stop_on: str
+    seed: int
+    seeds: int
+    device: str
+
+    # --------------------------------------------------------------------------------------------------------- checks
+
+    def __post_init__(self) -> None:
+        _text("conv", self.conv)  # first: which sizes count depends on it
+        for each in fields(self):
+            object.__setattr__(self, each.name, self._checked(each.name, type(each.default)))
+        hidden = getattr(self, "hidden", HEADS)
+        if self.conv == "gat" and hidden % HEADS:
+            raise ParameterError(f"hidden is {hidden}; gat needs a multiple of {HEADS}, the number of its heads.")
+        if self.seed + self.seeds > 2**63:
+            raise ParameterError(f"seed is {self.seed}; seeds must lie in 0 .. 2^63 - 1.")
+        check_stopping(self.stop_on, self.patience)
+
+    def _checked(self, name: str, kind: type) -> int | float | str:
+        """The value of an option, if it is of its kind and in its range."""
+        value = getattr(self, name)
+        if kind is bool:
+            if not isinstance(value, bool):
+                raise ParameterError(f"{name} must be true or false, got {shown(value)}.")
+            return value
+        if kind is int:
+            least, most = self.LIMITS[name]
+            return integer(name, value, 0 if name in self._unused else least, most)
+        if kind is float and name in self.RATES:
+            return probability(name, value)
+        if kind is float:
+            return real(name, value, above=0) if name == "lr" else real(name, value, least=0)
+        return _text(name, value)
+
+    @property
+    def _unused(self) -> tuple[str, ...]:
+        """Sizes that the layers of `conv` do not have."""
+        if self.conv in ("arma", "cayley"):
+            return ()
+        return ("layers",) if self.conv == "chebyshev" else ("stacks",)
+
+    # ----------------------------------------------------------------------------------------------------- experiment
+
+    @classmethod
+    def defaults(cls, source: str, conv: str) -> dict[str, Any]:
+        """The options that a known dataset and the layers `conv` start from; of other data, the usual ones."""
+        return {}
+
+    @classmethod
+    @checked
+    def is_path(cls, source: str) -> bool:
+        """Is the name of data the path of a file or a folder?"""
+        return source.endswith(".npz")
+
+    def load(self) -> Any:
+        """The data, by name or path."""
+        raise NotImplementedError
+
+    def experiment(self, data: Any = None) -> Experiment:
+        """The configuration with its data, loaded unless they are given, and checked."""
+        raise NotImplementedError
+
+    def predict(self, run: Run, data: Any = None) -> Prediction:
+        """What the best weights of a finished run say about its own data, or about new data."""
+        raise NotImplementedError
+
+    @property
+    def source(self) -> str:
+        """The data: a name of the catalogue, or a path."""
+        return str(getattr(self, self.OF_DATA[0]))
+
+    @property
+    def title(self) -> str:
+        """What is trained, in one line."""
+        raise NotImplementedError
+
+    @property
+    def all_seeds(self) -> range:
+        """The seeds of the trials, in order."""
+        return range(self.seed, self.seed + self.seeds)
+
+    @checked
+    def setting(self, seed: int) -> Setting:
+        """What may differ between the trials of a batch."""
+        return Setting(seed, self.lr, self.l2, tuple(getattr(self, name) for name in self.RATES))
+
+    def torch_device(self) -> torch.device:
+        """The device, which must be there and be one that the kernels know."""
+        return torch_device(self.device)
+
+    # ------------------------------------------------------------------------------------------------------------ JSON
+
+    def to_json(self) -> dict[str, Any]:
+        """The configuration as plain JSON, for a run folder."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: object) -> Self:
+        """The inverse of :meth:`to_json`; anything else is a :class:`~armagnn.errors.RunError`."""
+        known = {each.name for each in fields(cls)}
+        if not isinstance(content, dict) or not content.keys() <= known <= content.keys() | cls.LATER.keys():
+            raise RunError("The configuration does not have the options that this version of armagnn knows.")
+        try:
+            return cls(**{**cls.LATER, **content})
+        except ParameterError as error:
+            raise RunError(f"The configuration is not valid: {error}") from error
+
+    @checked
+    def differences(self, other: Config) -> list[str]:
+        """What `other` changes, one "option: old -> new" each."""
+        if self.kind != other.kind:
+            return [f"a run on {self.kind} -> a run on {other.kind}"]
+        theirs = other.to_json()
+        return [f"{name}: {value} -> {theirs[name]}" for name, value in self.to_json().items() if value != theirs[name]]
+
+    # ----------------------------------------------------------------------------------------------------------- store
+
+    def stored(self) -> dict[str, Any]:
+        """The configuration as the results store keeps it: all that determines a trial but its seed and its fold.
+
+        Example:
+            >>> from armagnn.training import NodesConfig
+            >>> NodesConfig(conv="gcn").stored()["method"], NodesConfig(stacks=3).stored()["last_k"]
+            ('gcn', 3)
+        """
+        found = {stored: getattr(self, name) for name, stored in self.STORED.items()}
+        later = {each.name: each.default for each in fields(self) if each.name in self.LATER}
+        return found | {name: getattr(self, name) for name, usual in later.items() if getattr(self, name) != usual}
+
+    @classmethod
+    def from_stored(cls, content: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`stored`; what other names mean (a protocol, say) is not looked at."""
+        names = {stored: name for name, stored in cls.STORED.items()} | {name: name for name in cls.LATER}
+        instance("content", content, Mapping, "a dict of options")
+        return cls(**{names[stored]: value for stored, value in content.items() if stored in names})
+
+    def shape(self) -> tuple[Any, ...]:
+        """What must be the same in all trials of a batch."""
+        free = {self.STORED[name] for name in ("lr", "l2", *self.RATES)}
+        return tuple(value for name, value in self.stored().items() if name not in free)
+
+
+KINDS: Final[dict[str, type[Config]]] = {}
+"""The configuration of each kind of task that has been imported."""
+
+OURS: Final = {kind: f"armagnn.training.{kind}" for kind in ("nodes", "graphs", "signals")}
+"""The modules of the kinds of this package; other packages name theirs as entry points of the group `TASKS`."""
+
+TASKS: Final = "armagnn.tasks"
+
+ConfigT = TypeVar("ConfigT", bound=Config)
+
+
+def register(config: type[ConfigT]) -> type[ConfigT]:
+    """Make a kind of task known: runs on it can be trained, opened, resumed and asked. A decorator of its dataclass.
+
+    A package that offers a kind of task names the module that registers it as an entry point of the group
+    ``armagnn.tasks``; the name of the entry point is the kind.
+    """
+    KINDS[config.kind] = config
+    return config
+
+
+def kinds() -> list[str]:
+    """The kinds of tasks: those of this package, and those of packages that are installed."""
+    return list(dict.fromkeys([*OURS, *KINDS, *(entry.name for entry in entry_points(group=TASKS))]))
+
+
+def config_of(kind: object) -> type[Config]:
+    """The configuration of a kind of task.
+
+    Example:
+        >>> config_of("nodes").command
+        'train'
+    """
+    if isinstance(kind, str) and kind not in KINDS:
+        found = {entry.name: entry.value for entry in entry_points(group=TASKS)} | OURS
+        if kind in found:
+            import_module(found[kind].partition(":")[0])
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise UnknownNameError("kind of run", kind, {*OURS, *KINDS})
+    return KINDS[kind]
+
+
+def data_name(data: str) -> str:
+    """The last part of a path, without ``.npz``; or the name of a dataset.
+
+    Example:
+        >>> data_name("my/graphs/"), data_name("mine.npz"), data_name("mutag")
+        ('graphs', 'mine', 'mutag')
+    """
+    path = Path(data)
+    return (path.name or path.resolve().name).removesuffix(".npz") or data
 
 
 def torch_device(name: str) -> torch.device:
@@ -43,129 +331,6 @@ def torch_device(name: str) -> torch.device:
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise DeviceError(f"device is {name!r}, but torch sees {torch.cuda.device_count()} GPU(s). Use 'cpu'.")
     return device
-
-
-class RunConfig:
-    """What the configurations of all runs have in common; each is a frozen dataclass whose fields all have defaults.
-
-    Attributes:
-        kind: what the run learns from: "nodes" of one graph, or "graphs".
-        command: what to type to train it.
-        conv: the layers: "arma", "gcn", "chebyshev", "cayley", "gat", "sage", "gin" or "mlp".
-        hidden: units of a convolution.
-        l2: c of the penalty c ||W||^2 (as Keras has it: its gradient is 2 c W) on every kernel, not on biases.
-        lr: learning rate of Adam.
-        epochs: most epochs of a trial.
-        patience: epochs without improvement after which a trial stops.
-        stop_on: "loss" or "accuracy", on validation.
-        seed: seed of the first trial; the others follow: seed + 1, ...
-        seeds: number of trials.
-        device: "cpu", "cuda" or "cuda:1".
-
-    Every value is checked when a configuration is made, from a command or from a file: its type, and its range. What
-    only the network knows (the names of layers and activations), the network checks.
-    """
-
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
-    kind: ClassVar[str]
-    command: ClassVar[str]
-    limits: ClassVar[Mapping[str, tuple[int, int]]] = {
-        "hidden": (1, MOST_UNITS),
-        "stacks": (1, MOST_STEPS),
-        "layers": (1, MOST_STEPS),
-        "epochs": (1, MOST_EPOCHS),
-        "patience": (1, MOST_PATIENCE),
-        "seed": (0, 2**63 - 1),
-        "seeds": (1, MOST_TRIALS),
-    }
-    """The least and the most of every integer."""
-    later: ClassVar[Mapping[str, Any]] = {}
-    """Options that older run folders do not have, and what those runs did."""
-    conv: str
-    hidden: int
-    l2: float
-    lr: float
-    epochs: int
-    patience: int
-    stop_on: str
-    seed: int
-    seeds: int
-    device: str
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            object.__setattr__(self, field.name, self._checked(field.name, type(field.default)))
-        if self.conv == "gat" and self.hidden % HEADS:
-            raise ParameterError(f"hidden is {self.hidden}; gat needs a multiple of {HEADS}, the number of its heads.")
-        if self.seed + self.seeds > 2**63:
-            raise ParameterError(f"seed is {self.seed}; seeds must lie in 0 .. 2^63 - 1.")
-        check_stopping(self.stop_on, self.patience)
-
-    def _checked(self, name: str, kind: type) -> int | float | str:
-        """The value of an option, if it is of its kind and in its range."""
-        value = getattr(self, name)
-        if kind is int:
-            least, most = self.limits[name]
-            return integer(name, value, 0 if name in self._unused else least, most)
-        if kind is float and name.endswith("dropout"):
-            return probability(name, value)
-        if kind is float:
-            return real(name, value, above=0) if name == "lr" else real(name, value, least=0)
-        return _text(name, value)
-
-    @property
-    def _unused(self) -> tuple[str, ...]:
-        """Sizes that the layers of `conv` do not have."""
-        if self.conv in ("arma", "cayley"):
-            return ()
-        return ("layers",) if self.conv == "chebyshev" else ("stacks",)
-
-    @property
-    def source(self) -> str:
-        """The data: a name of the catalogue, or a path."""
-        raise NotImplementedError
-
-    @property
-    def title(self) -> str:
-        """What is trained, in one line."""
-        raise NotImplementedError
-
-    @property
-    def rates(self) -> tuple[float, ...]:
-        """The drop rates, as the network's ``set_rates`` takes them."""
-        raise NotImplementedError
-
-    @property
-    def all_seeds(self) -> range:
-        """The seeds of the trials, in order."""
-        return range(self.seed, self.seed + self.seeds)
-
-    def torch_device(self) -> torch.device:
-        """The device, which must be there and be one that the kernels know."""
-        return torch_device(self.device)
-
-    def to_json(self) -> dict[str, Any]:
-        """The configuration as plain JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, content: object) -> Self:
-        """The inverse of :meth:`to_json`; anything else is a :class:`~armagnn.errors.RunError`."""
-        known = {field.name for field in fields(cls)}
-        if not isinstance(content, dict) or not content.keys() <= known <= content.keys() | cls.later.keys():
-            raise RunError("The configuration does not have the options that this version of armagnn knows.")
-        try:
-            return cls(**{**cls.later, **content})
-        except ParameterError as error:
-            raise RunError(f"The configuration is not valid: {error}") from error
-
-    @checked
-    def differences(self, other: RunConfig) -> list[str]:
-        """What `other` changes, one "option: old -> new" each."""
-        if self.kind != other.kind:
-            return [f"a run on {self.kind} -> a run on {other.kind}"]
-        theirs = other.to_json()
-        return [f"{name}: {value} -> {theirs[name]}" for name, value in self.to_json().items() if value != theirs[name]]
 
 
 def _text(name: str, value: object) -> str:
@@ -189,81 +354,3 @@ def title_of(conv: str, stacks: str, layers: int, data: str) -> str:
     data = data.encode(errors="replace").decode()  # a path need not be text, a title is
     sizes = {"arma": f"K={stacks}, T={layers}", "chebyshev": f"K={stacks}", "cayley": f"K={stacks}, T={layers}"}
     return f"{'ARMA' if conv == 'arma' else conv} ({sizes.get(conv, f'L={layers}')}) on {data}"
-
-
-@dataclass(frozen=True)
-class TrainConfig(RunConfig):
-    """Hyperparameters of a run on nodes; the defaults are the paper's for ARMA on Cora, but for early stopping.
-
-    The paper's text stops on validation accuracy with patience 50, the authors' own script on validation loss
-    with patience 200. The default is the loss, a smooth measure where accuracy counts 500 nodes, with patience 100.
-
-    Attributes:
-        dataset: a name of the catalogue or the path of an ``.npz`` file.
-        features: how features are scaled: "rows", "standardise", "none" or "auto"; see
-            :data:`armagnn.data.scaling.FEATURES`.
-        hidden: units of the hidden layer.
-        stacks: K: parallel stacks of ARMA, order of Chebyshev and Cayley filters; the others have none.
-        layers: T: recursion steps of ARMA, Jacobi iterations of Cayley. L: layers in each of the two places of
-            the network for gcn, gat, sage, gin and mlp. Chebyshev has none.
-        last_stacks: K of the second convolution; 0 means that of the first.
-        act: activation of the hidden layer.
-        init: X(0) of ARMA's recursion: "linear" (X W0), "zero" or "tied" (W0 = V).
-        input_dropout: drop rate of the input features.
-        hidden_dropout: drop rate of the hidden units.
-        skip_dropout: drop rate of ARMA's skip connections X V_k.
-
-    The others are those of :class:`RunConfig`.
-
-    Example:
-        >>> TrainConfig(seed=5, seeds=3).all_seeds
-        range(5, 8)
-        >>> TrainConfig(conv="chebyshev", stacks=3, dataset="citeseer").title
-        'chebyshev (K=3) on citeseer'
-    """
-
-    kind: ClassVar[str] = "nodes"
-    command: ClassVar[str] = "train"
-    limits: ClassVar[Mapping[str, tuple[int, int]]] = {**RunConfig.limits, "last_stacks": (0, MOST_STEPS)}
-    later: ClassVar[Mapping[str, Any]] = {"features": "kind"}
-
-    dataset: str = "cora"
-    features: str = "auto"
-    conv: str = "arma"
-    hidden: int = 16
-    stacks: int = 2
-    layers: int = 1
-    last_stacks: int = 0
-    act: str = "relu"
-    init: str = "linear"
-    input_dropout: float = 0.75
-    hidden_dropout: float = 0.75
-    skip_dropout: float = 0.75
-    l2: float = 5e-4
-    lr: float = 0.01
-    epochs: int = 2000
-    patience: int = 100
-    stop_on: str = "loss"
-    seed: int = 0
-    seeds: int = 10
-    device: str = "cpu"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        choice("scaling of features", self.features, FEATURES)
-
-    @property
-    def source(self) -> str:
-        """The dataset."""
-        return self.dataset
-
-    @property
-    def title(self) -> str:
-        """What is trained, in one line."""
-        stacks = f"{self.stacks}" + (f" then {self.last_stacks}" if self.last_stacks else "")
-        return title_of(self.conv, stacks, self.layers, self.dataset)
-
-    @property
-    def rates(self) -> tuple[float, ...]:
-        """The drop rates of a `NodeNet`."""
-        return self.input_dropout, self.hidden_dropout, self.skip_dropout

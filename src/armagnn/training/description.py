@@ -13,8 +13,10 @@ from armagnn.arguments import checked
 from armagnn.checks import LARGEST
 from armagnn.data import Fold, GraphsDataset, NodeFeatures, Scaler, node_features
 from armagnn.data.graphs import FEATURE_KINDS
-from armagnn.errors import DataError
+from armagnn.errors import DataError, RunError
 from armagnn.tasks.graph import fit_scalers
+from armagnn.training.manifest import AGAIN
+from armagnn.training.run_folder import Run
 
 SHOWN: Final = 10
 """The most labels that an error lists."""
@@ -64,9 +66,15 @@ class Description:
 
     @classmethod
     @checked
-    def of(cls, dataset: GraphsDataset, features: NodeFeatures, fold: Fold) -> Description:
-        """The description of a dataset whose training graphs are those of `fold`."""
+    def of(cls, dataset: GraphsDataset, features: NodeFeatures, fold: Fold, one_target: str = "") -> Description:
+        """The description of a dataset whose training graphs are those of `fold`, with all targets or a single one."""
         scaler, targets = fit_scalers(dataset, features, fold)
+        names = (one_target,) if one_target else dataset.targets
+        mean, deviation = (
+            ({}, {})
+            if targets is None
+            else (dict(zip(dataset.targets, each.tolist(), strict=True)) for each in (targets.mean, targets.deviation))
+        )
         there = {"labels": dataset.node_labels is not None, "attributes": dataset.node_attr is not None}
         kinds = tuple(kind for kind in FEATURE_KINDS if kind in dataset.feature_kinds and there.get(kind, True))
         attributes = dataset.node_attr if "attributes" in kinds else None
@@ -77,13 +85,24 @@ class Description:
             tuple(scaler.mean.tolist()),
             tuple(scaler.deviation.tolist()),
             () if dataset.regression else dataset.class_values or tuple(range(dataset.num_classes)),
-            dataset.targets,
-            () if targets is None else tuple(targets.mean.tolist()),
-            () if targets is None else tuple(targets.deviation.tolist()),
+            names,
+            tuple(mean[name] for name in names),
+            tuple(deviation[name] for name in names),
             int(dataset.ptr.diff()[fold.train].max()),
             (len(fold.train), len(fold.val), len(fold.test)),
             dataset.edge_weight is not None,
         )
+
+    @classmethod
+    @checked
+    def read(cls, run: Run) -> Description:
+        """The description that a run on graphs keeps."""
+        try:
+            return cls.from_json(run.description())
+        except ValueError as error:
+            raise RunError(
+                f"{run.path / run.config.DESCRIPTION}: not the description of graphs ({error}). {AGAIN}"
+            ) from error
 
     @property
     def regression(self) -> bool:

@@ -12,10 +12,11 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol, Self
 
 from armagnn.errors import ParameterError, RunError, UnknownNameError
-from armagnn.training.interrupts import interrupts
+from armagnn.training.observer import Observer
 from armagnn.training.pools import GLANCE, Lost, Pool, Processes, ThisProcess, Work
 from armagnn.training.record import Record
-from armagnn.training.store import Store
+from armagnn.training.results_store import Store
+from armagnn.training.trainer import interrupts
 
 ATTEMPTS = 3  # of a job whose workers die
 
@@ -35,29 +36,13 @@ class Job(Protocol):
         """The same job with these trials only."""
 
 
-class TrialWatcher:
-    """What :func:`execute` tells while it works; override what you want to see."""
-
-    def start(self, total: int) -> None:
-        """There are so many trials, of which some may be in the store already."""
-
-    def trial(self, record: Record, *, new: bool) -> None:
-        """A trial is in the store: finished just now, or (not `new`) by an earlier call or by another process."""
-
-    def batch(self) -> None:
-        """All trials of a job are in the store."""
-
-    def lost(self, reason: str) -> None:
-        """A worker died, and its job is given to another one."""
-
-
 def execute(
     jobs: Sequence[Job],
     work: Work,
     store: Store,
     workers: int = 1,
     engine: str = "local",
-    watcher: TrialWatcher | None = None,
+    observer: Observer | None = None,
 ) -> int:
     """Do the trials of `jobs` that are not in `store`, keep each as soon as it is finished, return how many were new.
 
@@ -73,7 +58,7 @@ def execute(
         workers: jobs at a time, each in a process of its own; 1 works in this process, and so do jobs on a GPU, which
             share it by turns. On a Ray cluster its size decides.
         engine: "local", or "ray" for the Ray cluster of this machine, or that of ``RAY_ADDRESS``.
-        watcher: is told what happens.
+        observer: sees what happens.
 
     Example:
         >>> execute(jobs, work, Store("runs/store.sqlite"), workers=4)  # doctest: +SKIP
@@ -85,14 +70,14 @@ def execute(
         raise ParameterError(
             f"Two jobs, or one twice, have the same trial ({double[0]}): it would be one row, not two."
         )
-    watcher = watcher or TrialWatcher()
-    watcher.start(sum(len(job.keys) for job in jobs))
-    jobs = _keep_missing(jobs, store, watcher)
+    observer = observer or Observer()
+    observer.start(sum(len(job.keys) for job in jobs))
+    jobs = _keep_missing(jobs, store, observer)
     if not jobs:
         return 0
     pool = _make_pool(engine, min(workers, len(jobs)), work, gpus=any(getattr(job, "gpus", 0) for job in jobs))
     try:
-        return _Execution(jobs, store, pool, watcher).finish()
+        return _Execution(jobs, store, pool, observer).finish()
     finally:  # also after Ctrl-C
         pool.close()
         store.release(key for job in jobs for key in job.keys)
@@ -108,29 +93,29 @@ def _make_pool(engine: str, workers: int, work: Work, *, gpus: bool) -> Pool:
     return Processes(work, workers) if workers > 1 and not gpus else ThisProcess(work, workers)
 
 
-def _keep_missing(jobs: Iterable[Job], store: Store, watcher: TrialWatcher) -> list[Job]:
-    """What is left to do of `jobs`; what is not is told."""
+def _keep_missing(jobs: Iterable[Job], store: Store, observer: Observer) -> list[Job]:
+    """What is left to do of `jobs`; trials that the store has are reported."""
     left: list[Job] = []
     for job in jobs:
         missing = store.missing(job.keys)
-        _tell_kept(set(job.keys) - set(missing), store, watcher)
+        _report_kept(set(job.keys) - set(missing), store, observer)
         if missing:
             left.append(job if len(missing) == len(job.keys) else job.only(missing))
     return left
 
 
-def _tell_kept(keys: Collection[str], store: Store, watcher: TrialWatcher) -> None:
+def _report_kept(keys: Collection[str], store: Store, observer: Observer) -> None:
     for key in sorted(keys):
         record = store.get(key)
         if record is not None:
-            watcher.trial(record, new=False)
+            observer.trial(record, new=False)
 
 
 class _Execution:
     """One call of :func:`execute`: which jobs wait, which are at work, how often their workers died."""
 
-    def __init__(self, jobs: Sequence[Job], store: Store, pool: Pool, watcher: TrialWatcher) -> None:
-        self._store, self._pool, self._watcher = store, pool, watcher
+    def __init__(self, jobs: Sequence[Job], store: Store, pool: Pool, observer: Observer) -> None:
+        self._store, self._pool, self._observer = store, pool, observer
         self._jobs = dict(enumerate(jobs))
         self._waiting = deque(self._jobs)
         self._working: set[int] = set()
@@ -157,7 +142,9 @@ class _Execution:
             if not self._store.claim(job.keys):
                 self._waiting.append(number)
                 continue
-            left = _keep_missing([job], self._store, self._watcher)  # again: another process may have done it meanwhile
+            left = _keep_missing(
+                [job], self._store, self._observer
+            )  # again: another process may have done it meanwhile
             if left:
                 self._jobs[number] = left[0]
                 self._working.add(number)
@@ -171,10 +158,10 @@ class _Execution:
                     f"A job gave a trial of {what.cell} (seed {what.seed}) that its keys do not announce: "
                     "table, config, seed, fold and data_sha256 must be those of its key."
                 )
-            with interrupts(lambda: None) as interrupted:  # what is kept is told: Ctrl-C comes before both, or behind
+            with interrupts(lambda: None) as interrupted:  # store and report atomically with respect to Ctrl-C
                 new = self._store.add([what]) == 1
                 self._new += new
-                self._watcher.trial(what, new=new)
+                self._observer.trial(what, new=new)
             if interrupted():
                 raise KeyboardInterrupt
         elif isinstance(what, Exception):
@@ -187,7 +174,7 @@ class _Execution:
                 raise RunError(f"A job ended without {len(missing)} of its {len(job.keys)} trials ({missing[0]}).")
             self._store.release(job.keys)
             self._working.remove(number)
-            self._watcher.batch()
+            self._observer.batch()
 
     def _lost(self, number: int, lost: Lost) -> None:
         self._deaths[number] += 1
@@ -196,7 +183,7 @@ class _Execution:
                 f"A job was given up: its workers died {ATTEMPTS} times ({lost.reason}). Finished trials are kept: "
                 "give the command again to continue, with fewer workers if memory ran out."
             )
-        self._watcher.lost(lost.reason)
+        self._observer.lost(lost.reason)
         missing = self._store.missing(self._jobs[number].keys)
         self._working.remove(number)
         if missing:

@@ -1,168 +1,137 @@
-"""A run: the trials of one configuration, each kept as soon as it is finished, and the batch now and then."""
+"""A configuration with its data: what it makes of them, and what its weights say."""
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
-from armagnn.arguments import checked
-from armagnn.errors import ParameterError, RunError
-from armagnn.training.checkpoint import Checkpoint
-from armagnn.training.config import RunConfig
-from armagnn.training.folder import check_vacant, make_vacant
-from armagnn.training.interrupts import interrupts
-from armagnn.training.problem import Problem, load_problem
-from armagnn.training.run import Run, current_versions
-from armagnn.training.trial import Trial, batches, settings
+import torch
+from torch import nn
+
+from armagnn.errors import ParameterError, RunError, shown
+from armagnn.training.config import Config
+from armagnn.training.outcome import Setting
+from armagnn.training.run_folder import Run
+from armagnn.training.sizes import check_memory, outline
+from armagnn.training.task import Task
 from armagnn.training.trials import Trials
 
-SAVE_EVERY = 30.0
-"""Seconds between two checkpoints."""
 
+class Experiment(ABC):
+    """A configuration with its data. Made, it has refused all that can be refused before training.
 
-class Watcher:
-    """What :func:`train` tells while it works; override what you want to see."""
+    Attributes:
+        config: the configuration.
+        sha256: checksum of the data.
+        notes: what was done with the user's own data, in sentences.
+        description: what a run folder keeps to understand new data; None where there is nothing to keep.
+    """
 
-    def epochs(self, epoch: int, running: int, val_loss: float, val_accuracy: float) -> None:
-        """`epoch` epochs are over; `running` trials of the batch go on, with these validation means.
+    config: Config
+    sha256: str
+    notes: tuple[str, ...] = ()
+    description: Any = None
 
-        Real targets have no accuracy: it is NaN.
+    @abstractmethod
+    def network(self) -> nn.Module:
+        """The network, with new weights from torch's global generator."""
+
+    @abstractmethod
+    def task(self, net: Any, fold: int | None, device: torch.device) -> Task:
+        """What the network is trained for, on a device; the fold is the configuration's own unless one is given."""
+
+    def trained(self, run: Run) -> Any:
+        """The network with the weights of a finished run, which was trained on these data, ready to predict."""
+        run.check_data(self.sha256)
+        return trained(run, self.network)
+
+    @property
+    @abstractmethod
+    def nodes_at_once(self) -> int:
+        """How many nodes the network sees at a time."""
+
+    def check_memory(self) -> None:
+        """Refuse a training that must take more memory than there is."""
+        check_memory(outline(self.network), self.config, self.nodes_at_once)
+
+    def setting(self, seed: int) -> Setting:
+        """What may differ between the trials of a batch."""
+        return self.config.setting(seed)
+
+    def trials(
+        self,
+        settings: Sequence[Setting],
+        fold: int | None = None,
+        device: torch.device | str = "cpu",
+        beside: Sequence[str] = (),
+    ) -> Trials:
+        """The trials of some settings, ready to run.
+
+        Example:
+            >>> from armagnn.training import NodesConfig
+            >>> config = NodesConfig(conv="gcn", epochs=2)
+            >>> trials = config.experiment().trials([config.setting(3), config.setting(4)])
+            >>> [outcome.epochs for outcome in trials.run()]
+            [2, 2]
         """
+        device = torch.device(device)
+        with torch.random.fork_rng(devices=[]):  # the weights of this one do not matter: leave the generator alone
+            task = self.task(self.network().to(device), fold, device)
+        config = self.config
+        return Trials(
+            self.network, task, settings,
+            epochs=config.epochs, patience=config.patience, stop_on=config.stop_on, beside=beside, device=device,
+        )  # fmt: skip
 
-    def trial(self, trial: Trial) -> None:
-        """A trial is finished and kept (those of a resumed run are told too)."""
 
-    def stopping(self) -> None:
-        """Ctrl-C came; training stops at the next moment from which it can be continued."""
+def trained(run: Run, build: Callable[[], Any]) -> Any:
+    """The network that `build` makes, with the weights of a finished run, ready to predict.
 
-    def note(self, text: str) -> None:
-        """There is something that the user should know."""
+    The network takes no memory before its shapes are known to be those of the weights.
+    """
+    weights = run.weights()
+    try:
+        net = outline(build)
+    except ParameterError as error:
+        raise RunError(f"{run.path}: the configuration makes no network ({error}).") from error
+    expected = net.state_dict()
+    for name in sorted(expected.keys() | weights.keys()):
+        sides = [(tuple(w.shape), w.dtype) if w is not None else None for w in (weights.get(name), expected.get(name))]
+        if sides[0] != sides[1]:
+            has, wants = (f"of shape {side[0]} and {side[1]}" if side else "missing" for side in sides)
+            raise RunError(
+                f"{run.path}: the weights do not fit the configuration ({shown(name)} is {has} in the run, {wants} in "
+                "the network)."
+            )
+    net.load_state_dict(weights, assign=True)
+    return net.eval()
 
 
-@checked
-def train(
-    config: RunConfig,
-    out: str | Path,
-    *,
-    resume: bool = False,
-    overwrite: bool = False,
-    watcher: Watcher | None = None,
-) -> Run:
-    """Train one network per seed of `config`, on nodes or on graphs, and keep the run in the folder `out`.
+class Prediction(Protocol):
+    """What a run says about nodes, graphs or signals."""
 
-    All seeds are one batch (of GAT, GraphSAGE and GIN at most ten). A run that was interrupted is
-    continued with `resume` and ends with the same weights and metrics, bit for bit, as one that was not: finished
-    trials are kept, and the batch goes on from its last checkpoint, which is made on Ctrl-C and at least every 30
-    seconds otherwise. The configuration must be the same. `overwrite` replaces a run that is there.
+    @property
+    def what(self) -> str:
+        """What is predicted: "nodes", "graphs", ..."""
+
+    def to_csv(self) -> str:
+        """One row for each, with a header."""
+
+
+def predict(run: Run, data: Any = None) -> Prediction:
+    """What the best weights of a finished run say, by default about all nodes, graphs or signals of its own data.
+
+    A run on graphs takes new ones: a folder in TU's format, an ``.npz`` file (neither needs labels) or a name of the
+    catalogue; the data that the run was trained on are not needed then. It runs on the CPU, wherever the run was
+    trained.
 
     Example:
-        >>> run = train(TrainConfig(seeds=3), "runs/cora")  # doctest: +SKIP
-        >>> run.metrics()["test"]["accuracy"]["mean"]  # doctest: +SKIP
+        >>> predict(Run.open("runs/cora")).probabilities.shape  # doctest: +SKIP
+        torch.Size([2708, 7])
+        >>> predict(Run.open("runs/mine"), "new/graphs").labels()[:3]  # doctest: +SKIP
+        [1, -1, 1]
     """
-    out = Path(out)
-    watcher = watcher or Watcher()
-    if resume and overwrite:
-        raise ParameterError("resume and overwrite exclude each other: continue the run or replace it.")
-    # All that can be refused is refused here, before anything is computed or removed.
-    run = _resumable(out, config) if resume else None
-    if run is None:
-        check_vacant(out, overwrite=overwrite)
-    problem = load_problem(config)
-    if run is None:
-        make_vacant(out)
-        run = Run.create(out, config, problem.sha256, problem.description)
-    else:
-        run.check_data(problem.sha256)
-    for note in problem.notes:
-        watcher.note(note)
-
-    for trial in run.trials():
-        watcher.trial(trial)
-    if not run.complete:
-        for seeds in batches(config):
-            _train_batch(run, seeds, problem, watcher)
-        run.finish()
-    run.checkpoint.clear()
-    return run
-
-
-def _resumable(out: Path, config: RunConfig) -> Run:
-    run = Run.open(out)
-    changed = run.config.differences(config)
-    if changed:
-        raise RunError(
-            f"{out}: cannot be resumed with other options ({'; '.join(changed)}). "
-            "Resume without them, or choose another folder."
-        )
-    return run
-
-
-def _train_batch(run: Run, seeds: range, problem: Problem, watcher: Watcher) -> None:
-    """Train those of the batch that are not finished.
-
-    Bits may depend on who else is in the batch, so it is always the whole one that begins or goes on from its
-    checkpoint; trials which were kept since the checkpoint come out again, the same, and are let go.
-    """
-    finished = set(run.finished_seeds)
-    if finished.issuperset(seeds):
-        return
-    trials = problem.make_trials(seeds)
-    _restore(trials, run, seeds, watcher)
-    with interrupts(watcher.stopping) as interrupted:
-        last = time.monotonic()
-
-        def look(trials: Trials) -> None:
-            nonlocal last
-            if not trials.settings:
-                return
-            try:
-                _tell(trials, watcher)
-                if interrupted():
-                    raise KeyboardInterrupt
-            except KeyboardInterrupt:
-                _save(trials, run.checkpoint, seeds)
-                raise
-            if time.monotonic() - last >= SAVE_EVERY:
-                _save(trials, run.checkpoint, seeds)
-                last = time.monotonic()
-
-        for outcome in trials.run(look):
-            if outcome.setting.seed not in finished:
-                trial = Trial.of(outcome)
-                run.save_trial(trial)
-                watcher.trial(trial)
-
-
-def _tell(trials: Trials, watcher: Watcher) -> None:
-    active = trials.active
-    loss, accuracy = trials.history[trials.done - 1, 1:, active].mean(1).tolist()
-    watcher.epochs(trials.done, int(active.sum()), loss, accuracy)
-
-
-# --------------------------------------------------------------------------------------------------------- checkpoint
-
-
-def _save(trials: Trials, checkpoint: Checkpoint, seeds: range) -> None:
-    checkpoint.save({"versions": current_versions(), "seeds": list(seeds), "trials": trials.state()})
-
-
-def _restore(trials: Trials, run: Run, seeds: range, watcher: Watcher) -> None:
-    """Let the trials go on from the checkpoint of the run, if there is one of theirs and it fits."""
-    saved = run.checkpoint.load()
-    if saved is None or saved.get("seeds") != list(seeds):
-        return
-    if saved.get("versions") != current_versions():
-        watcher.note("The checkpoint was made with other versions and is not used: unfinished trials start anew.")
-        return
-    try:
-        state = saved["trials"]
-        left = {setting[0] for setting in state["settings"]}  # the others had finished before
-        if trials.restore(state, settings(run.config, [seed for seed in seeds if seed in left])):
-            return
-        reason = "other settings"
-    except (LookupError, TypeError, RunError) as error:
-        reason = str(error)
-    raise RunError(f"{run.checkpoint.path}: does not fit the run ({reason}). Remove it to begin anew.")
-
-
-# --------------------------------------------------------------------------------------------------------- interrupts
+    if not isinstance(run, Run):
+        raise ParameterError(f"run must be a run that is open, as Run.open(path) gives it, got {shown(run)}.")
+    return run.config.predict(run, data)

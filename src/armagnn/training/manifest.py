@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from armagnn.errors import RunError, shown
-from armagnn.training.atomic import read_plain, write_atomic
+from armagnn.files import read_plain, write_atomic
 
 FORMAT = "armagnn-run"
 VERSION = 2
-MANIFEST, CONFIG, GRAPHS = "manifest.json", "config.json", "graphs.json"
+MANIFEST, CONFIG = "manifest.json", "config.json"
+DESCRIPTIONS = ("graphs.json", "description.json")
 CHECKPOINT = "checkpoint"  # a folder, beside what the manifest answers for
 AGAIN = "Train the run again with --overwrite."
 LARGEST_JSON = 2**27
@@ -27,7 +28,7 @@ LARGEST_JSON = 2**27
 DIGEST = re.compile(r"[0-9a-f]{64}")
 # Every file a run may hold. Nothing else is ever read from, or removed with, a run folder.
 FILES = re.compile(
-    r"(config|graphs|metrics)\.json|weights\.safetensors|curve\.png|trials/seed-(0|[1-9]\d{0,18})\.(json|safetensors)"
+    r"(config|graphs|description|metrics)\.json|weights\.safetensors|curve\.png|trials/seed-(0|[1-9]\d{0,18})\.(json|safetensors)"
 )
 
 

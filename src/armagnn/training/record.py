@@ -5,10 +5,13 @@ It is known by what determines it (:func:`trial_key`): before it is done, and on
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import json
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -134,3 +137,22 @@ FIELDS = tuple(each.name for each in fields(Record))
 JSON_FIELDS = {"config", "metrics", "versions"}
 ORDER = ("table", "dataset", "method", "protocol", "run", "fold", "seed")
 INTEGERS = {"run", "fold", "seed", "epochs"}
+
+COLUMNS = (
+    *("dataset", "method", "protocol", "run", "fold", "metric", "value"),
+    *("seed", "epochs", "seconds", "device", "config_hash"),
+)
+"""The columns of an exported table."""
+
+
+def to_csv(records: Iterable[Record]) -> bytes:
+    """Trials as plain text, one row per trial and metric, in an order that depends on them alone."""
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(COLUMNS)
+    for record in sorted(records, key=lambda r: (*(getattr(r, name) for name in ORDER), r.key)):
+        for metric, value in sorted(record.metrics.items()):
+            result = [*record.cell, record.run, record.fold, metric, repr(value)]
+            origin = [record.seed, record.epochs, f"{record.seconds:.3f}", record.device, config_hash(record.config)]
+            rows.writerow([*result, *origin])
+    return text.getvalue().encode()

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from armagnn.errors import ParameterError
-from armagnn.training.config import RunConfig
-from armagnn.training.trial import batches
+from armagnn.training.config import Config
+from armagnn.training.outcome import batches
 from armagnn.training.trials import SEEDS_BYTES
 
 COPIES: Final = 5
@@ -31,7 +31,7 @@ def outline(build: Callable[[], Net]) -> Net:
         return build()
 
 
-def check_memory(net: nn.Module, config: RunConfig, nodes: int) -> None:
+def check_memory(net: nn.Module, config: Config, nodes: int) -> None:
     """Refuse a training that must take more memory than there is.
 
     Args:
@@ -39,15 +39,14 @@ def check_memory(net: nn.Module, config: RunConfig, nodes: int) -> None:
         config: of the training.
         nodes: that the network sees at a time.
     """
-    width = config.hidden * (getattr(config, "stacks", 1) if config.conv == "arma" else 1)
+    width = getattr(config, "hidden", 1) * (getattr(config, "stacks", 1) if config.conv == "arma" else 1)
     numbers = COPIES * sum(param.numel() for param in net.parameters()) + nodes * width
     trial = 4 * numbers + 8 * 3 * config.epochs + SEEDS_BYTES
     needed, there = trial * len(batches(config)[0]), _memory(config.torch_device())
     if needed > there:
         raise ParameterError(
-            f"hidden is {config.hidden}, epochs {config.epochs}, seeds {config.seeds}: this training takes at least "
-            f"{needed / 2**30:.0f} GiB of memory, and there are {there / 2**30:.0f}. Choose smaller ones, also of the "
-            "stacks and layers."
+            f"epochs is {config.epochs}, seeds {config.seeds}: this training takes at least {needed / 2**30:.0f} GiB "
+            f"of memory, and there are {there / 2**30:.0f}. Choose fewer, or fewer units (hidden), stacks and layers."
         )
 
 

@@ -1,19 +1,26 @@
-"""Early stopping on the validation nodes."""
+"""Early stopping on validation: when each trial of a batch stops, and which weights are kept."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from armagnn.arguments import checked
+import torch
+from torch import Tensor
+
 from armagnn.checks import choice, integer
 
-Score = tuple[float, ...]
 RULES: Final = ("accuracy", "loss")
+"""The rules that a training may stop by."""
+
 MOST_EPOCHS: Final = 10**6
 """The most epochs of a training."""
 
 MOST_PATIENCE: Final = 2**62
 """More than any training has epochs, and an epoch more still fits into 64 bits."""
+
+BESIDE: Final = (*RULES, "first", "last")
+"""Rules whose results may be reported in addition; see `Keeper`."""
 
 
 def check_stopping(stop_on: str, patience: int) -> None:
@@ -22,7 +29,7 @@ def check_stopping(stop_on: str, patience: int) -> None:
     integer("patience", patience, 1, MOST_PATIENCE)
 
 
-def score(stop_on: str, loss: float, accuracy: float) -> Score:
+def score(stop_on: str, loss: float, accuracy: float) -> tuple[float, ...]:
     """How good a state is on validation: greater is better, compared from left to right.
 
     On "loss" only the loss counts. Accuracy is a count of few nodes and ties often; on "accuracy" the lower
@@ -35,37 +42,91 @@ def score(stop_on: str, loss: float, accuracy: float) -> Score:
     return (-loss,) if stop_on == "loss" else (accuracy, -loss)
 
 
-class EarlyStopping:
-    """Stop when the validation score has not risen for `patience` epochs.
+class Keeper:
+    """One stopping rule, for every trial of a batch: its best score, where that was, and the weights to keep.
 
-    Only a strictly better score counts, so of epochs with the same score the first is kept.
+    On "loss" a lower validation loss is better; on "accuracy" a higher accuracy, and of equal ones the lower loss; on
+    "first" a higher accuracy only, so that of equal ones the first stays. A trial stops `patience` epochs after its
+    best one, whose weights are kept. "last" stops as "loss" does, and keeps the weights that the trial stops with.
+    All of it is tensor work that waits for no device.
+
+    Args:
+        rule: "loss", "accuracy", "first" or "last".
+        patience: epochs without improvement after which a trial stops.
+        params: the parameters, trials along `axes`.
+        axes: the axis of the trials of each parameter.
 
     Example:
-        >>> stopping = EarlyStopping("loss", patience=2)
-        >>> [stopping.improves(epoch, loss, accuracy=0.0) for epoch, loss in enumerate([3.0, 1.0, 1.0, 2.0])]
-        [True, True, False, False]
-        >>> stopping.best_epoch, stopping.exhausted(3)
-        (1, True)
+        >>> weights = {"w": torch.zeros(2, 1)}
+        >>> keeper = Keeper("loss", 1, weights, {"w": 0}, 2)
+        >>> for epoch, loss in enumerate([[2.0, 2.0], [1.0, 3.0]], start=1):
+        ...     weights["w"] += 1
+        ...     keeper.judge(torch.tensor(epoch), torch.tensor(loss).double(), torch.zeros(2).double(), weights)
+        >>> keeper.kept["w"].flatten().tolist(), keeper.best_epoch.tolist(), keeper.active.tolist()
+        ([2.0, 1.0], [2, 1], [True, False])
     """
 
-    @checked
-    def __init__(self, stop_on: str, patience: int) -> None:
-        check_stopping(stop_on, patience)
-        self.stop_on = stop_on
-        self.patience = patience
-        self.best: Score | None = None
-        self.best_epoch = 0
+    def __init__(
+        self, rule: str, patience: int, params: Mapping[str, Tensor], axes: dict[str, int], trials: int
+    ) -> None:
+        choice("stopping rule", rule, BESIDE)
+        self.rule, self.patience, self.axes = rule, patience, axes
+        device = next(iter(params.values())).device
+        self.kept = {name: param.detach().clone() for name, param in params.items()}
+        self.score = torch.full((trials, 2), -torch.inf, dtype=torch.float64, device=device)
+        self.best_epoch = torch.zeros(trials, dtype=torch.int64, device=device)
+        self.active = torch.ones(trials, dtype=torch.bool, device=device)
 
-    @checked
-    def improves(self, epoch: int, loss: float, accuracy: float) -> bool:
-        """Take the validation result of `epoch`; is it the best so far?"""
-        current = score(self.stop_on, loss, accuracy)
-        if self.best is not None and not current > self.best:
-            return False
-        self.best, self.best_epoch = current, epoch
-        return True
+    def judge(self, epoch: Tensor, loss: Tensor, accuracy: Tensor, params: Mapping[str, Tensor]) -> None:
+        """Take the validation results (R) of all trials after an epoch (counted from 1) with these parameters."""
+        none = torch.zeros_like(loss)
+        first, tie = {"accuracy": (accuracy, -loss), "first": (accuracy, none)}.get(self.rule, (-loss, none))
+        before, tied = self.score.unbind(1)
+        better = (first > before) | ((first == before) & (tie > tied))
+        better &= self.active & loss.isfinite()  # NaN has an argmax, and so an accuracy
+        self.score.copy_(torch.where(better[:, None], torch.stack([first, tie], 1), self.score))
+        self._remember(self.active & loss.isfinite() if self.rule == "last" else better, params)
+        self.best_epoch.copy_(torch.where(better, epoch, self.best_epoch))
+        self.active &= epoch - self.best_epoch < self.patience
 
-    @checked
-    def exhausted(self, epoch: int) -> bool:
-        """Has the patience run out at `epoch`?"""
-        return epoch - self.best_epoch >= self.patience
+    def _remember(self, wanted: Tensor, params: Mapping[str, Tensor]) -> None:
+        """Keep the parameters of the trials that are wanted."""
+        if wanted.device.type == "cpu":  # where looking costs nothing, copying all of them would
+            if bool(wanted.all()):
+                torch._foreach_copy_(list(self.kept.values()), [param.detach() for param in params.values()])
+                return
+            for index in wanted.nonzero().flatten().tolist():
+                for name, param in params.items():
+                    self.kept[name].select(self.axes[name], index).copy_(param.detach().select(self.axes[name], index))
+            return
+        for name, param in params.items():
+            torch.where(along(wanted, param, self.axes[name]), param.detach(), self.kept[name], out=self.kept[name])
+
+    def select(self, chosen: Tensor) -> None:
+        """Go on with some of the trials only."""
+        self.kept = {name: value.index_select(self.axes[name], chosen) for name, value in self.kept.items()}
+        for name in ("score", "best_epoch", "active"):
+            setattr(self, name, getattr(self, name).index_select(0, chosen))
+
+    def state(self) -> dict[str, Any]:
+        """All that it goes on from."""
+        return {"kept": self.kept, "score": self.score, "best_epoch": self.best_epoch, "active": self.active}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `state`."""
+        device = self.score.device
+        self.kept = {name: value.to(device).clone() for name, value in state["kept"].items()}
+        for name in ("score", "best_epoch", "active"):
+            setattr(self, name, state[name].to(device).clone())
+
+
+def along(values: Tensor, param: Tensor, axis: int) -> Tensor:
+    """Return numbers of the trials, shape (R), so that they broadcast with a parameter that has the trials at `axis`.
+
+    Example:
+        >>> along(torch.zeros(3), torch.zeros(5, 3, 2), 1).shape
+        torch.Size([1, 3, 1])
+    """
+    shape = [1] * param.dim()
+    shape[axis] = -1
+    return values.view(shape)

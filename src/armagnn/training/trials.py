@@ -24,15 +24,13 @@ from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.errors import ParameterError, RunError, shown
 from armagnn.kernels import backend
-from armagnn.kernels.random import keys, source
+from armagnn.kernels.random import keys, seeded, source
 from armagnn.nn.drop import Zero
-from armagnn.training.keeping import BESIDE, Keeper
-from armagnn.training.memory import keep_freed_memory
+from armagnn.training.cuda_graphs import EAGER, Recorder
+from armagnn.training.malloc import keep_freed_memory
+from armagnn.training.outcome import MOST_TRIALS, Outcome, Setting
 from armagnn.training.processors import fitting_threads
-from armagnn.training.recorder import EAGER, Recorder
-from armagnn.training.seeded import seeded
-from armagnn.training.setting import MOST_TRIALS, Outcome, Setting
-from armagnn.training.stopping import MOST_EPOCHS, check_stopping
+from armagnn.training.stopping import BESIDE, MOST_EPOCHS, Keeper, check_stopping
 from armagnn.training.task import Predict, Room, Task
 
 DRAWS: Final = 64
@@ -64,7 +62,7 @@ class Trials:
         epochs: most epochs of a trial.
         patience: epochs without improvement after which a trial stops.
         stop_on: "loss" or "accuracy" (of which, where equal, the lower loss is the better), on validation.
-        beside: other rules whose results are told too (see `Keeper`); a trial goes on until all rules have stopped it.
+        beside: other rules whose results are reported (see `Keeper`); a trial goes on until all rules have stopped it.
         device: where to train.
         dtype: of the parameters.
 
@@ -400,7 +398,9 @@ class Trials:
                 {name: values[index] for name, values in val.items()},
                 {name: values[index] for name, values in test.items()},
                 self.spent[index],
-                dict(zip(("train_loss", "val_loss", "val_accuracy"), rows, strict=True)),
+                dict(
+                    zip(("train_loss", "val_loss", "val_accuracy")[: 3 if "accuracy" in val else 2], rows, strict=False)
+                ),
                 {name: value.select(self.axes[name], index).cpu().clone() for name, value in first.kept.items()},
                 {rule: {name: values[index] for name, values in found.items()} for rule, found in beside.items()},
             )

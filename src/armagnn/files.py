@@ -1,0 +1,91 @@
+"""Files: written so that each is either the old one or the new one, whole, whatever happens; read only if plain."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from armagnn.errors import WriteError
+
+
+def read_plain(path: Path, most: int) -> bytes:
+    """The bytes of a plain file (or of one that a link leads to), at most `most` of them.
+
+    Anything else is an ``OSError``: to read from a pipe or a device may never end.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "not a plain file", str(path))
+        if found.st_size > most:
+            raise OSError(errno.EFBIG, f"{found.st_size} bytes, of at most {most}", str(path))
+        return file.read(most + 1)
+
+
+def write_atomic(path: Path, content: bytes) -> None:
+    """Write `content` to a temporary file in the folder of `path`, force it to the disk, and rename it to `path`.
+
+    Folders that are missing are made. A process that is killed leaves a draft at most, which :func:`is_draft` knows.
+
+    Example:
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> write_atomic(folder / "a" / "b.txt", b"whole")
+        >>> (folder / "a" / "b.txt").read_bytes()
+        b'whole'
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(draft, 0o644)  # mkstemp's files are for their owner only
+            os.replace(draft, path)
+        except BaseException:
+            Path(draft).unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise WriteError(f"{path}: cannot be written ({error.strerror}).") from error
+
+
+def is_draft(file: Path) -> bool:
+    """Is it the unfinished file of a write that was killed?"""
+    return file.name.startswith(".") and file.name.endswith(".tmp")
+
+
+def check_writable(*paths: Path | None) -> None:
+    """Refuse files that :func:`write_atomic` could not write, before hours of work go into their content.
+
+    Missing folders are made; a file that is there stays as it is. None is no file.
+    """
+    for path in paths:
+        if path is None:
+            continue
+        try:
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+            os.close(handle)
+            os.unlink(draft)
+        except OSError as error:
+            reason = f"{error.strerror}: {error.filename}"
+            raise WriteError(f"{path}: cannot be written ({reason}). Choose another file.") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    # The rename itself must reach the disk too. Windows cannot open folders, and does not need it.
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

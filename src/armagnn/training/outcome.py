@@ -1,0 +1,177 @@
+"""What tells the trials of a batch apart, and what each of them gave."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from torch import Tensor
+
+from armagnn.arguments import checked
+from armagnn.checks import integer, probability, real
+from armagnn.errors import DataError, ParameterError, shown
+from armagnn.nn.make import PEERS
+
+if TYPE_CHECKING:
+    from armagnn.training.config import Config
+
+
+MOST_TRIALS: Final = 4096
+"""The most trials of a run, and of a batch."""
+
+
+@checked
+@dataclass(frozen=True)
+class Setting:
+    """What may differ between the trials of a batch.
+
+    Attributes:
+        seed: of the initial weights and of all masks.
+        lr: learning rate of Adam.
+        l2: c of the penalty c ||W||^2 on every kernel W (not on biases, nor on single numbers); its gradient is 2 c W.
+        rates: drop rates, as the network's ``set_rates`` takes them.
+        target: which of the task's targets the trial learns, where there are several.
+    """
+
+    seed: int
+    lr: float
+    l2: float
+    rates: tuple[float, ...] = ()
+    target: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rates, tuple | list):
+            raise ParameterError(f"rates must be a tuple of drop rates, got {shown(self.rates)}.")
+        checked = {
+            "seed": integer("seed", self.seed, -(2**63), 2**63 - 1),
+            "lr": real("lr", self.lr, least=0),
+            "l2": real("l2", self.l2, least=0),
+            "rates": tuple(probability("a drop rate", rate) for rate in self.rates),
+            "target": integer("target", self.target, 0),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+
+@checked
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What one trial gave: the metrics of the weights that were best on validation, and the way there.
+
+    Metrics are "loss" and, of classes, "accuracy" (with many labels also "micro_f1"); of a regression "loss", "mse" (of
+    standardised targets: the same) and, where all targets are learnt, "mae NAME", the mean absolute error of each in
+    its own units.
+
+    Attributes:
+        setting: what the trial was trained with.
+        best_epoch: the epoch (from 1) whose weights were best on validation; 0 if training diverged at once.
+        epochs: how many epochs it was trained.
+        val: validation metrics of those weights.
+        test: their test metrics, looked at once, after training.
+        seconds: the trial's share of the time of the batch.
+        history: per epoch "train_loss" (under dropout, before each step), "val_loss" and, of classes, "val_accuracy".
+        state: those weights, on the CPU.
+        beside: by rule, the test metrics of the weights that other stopping rules would have kept.
+    """
+
+    setting: Setting
+    best_epoch: int
+    epochs: int
+    val: dict[str, float]
+    test: dict[str, float]
+    seconds: float
+    history: dict[str, list[float]]
+    state: dict[str, Tensor]
+    beside: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, found in (("val", self.val), ("test", self.test)):
+            if "loss" not in found:
+                raise ParameterError(
+                    f"{name} must be numbers by the names of metrics, with a loss, got {shown(found)}."
+                )
+
+    @property
+    def seed(self) -> int:
+        """The seed, which with the configuration determines all the rest (but `seconds`)."""
+        return self.setting.seed
+
+    def require_converged(self) -> Self:
+        """Refuse a training that diverged from the start."""
+        advice = f"Lower lr (now {self.setting.lr})."
+        if self.best_epoch == 0 or not math.isfinite(self.val.get("loss", math.nan)):
+            raise ParameterError(
+                f"Training diverged (seed {self.seed}): its validation loss was never a finite number. {advice}"
+            )
+        bad = [name for split in (self.val, self.test) for name in split if not math.isfinite(split[name])]
+        if bad:
+            raise ParameterError(f"Training diverged (seed {self.seed}): its {bad[0]} is no finite number. {advice}")
+        return self
+
+    # ----------------------------------------------------------------------------------------------------------- JSON
+
+    def to_json(self) -> dict[str, Any]:
+        """All but the weights, as plain JSON. It has no NaN: a loss that is no number, after a divergence that came
+        later than the restored state, is null.
+        """
+        past = {name: [value if math.isfinite(value) else None for value in v] for name, v in self.history.items()}
+        return {"seed": self.seed} | {name: getattr(self, name) for name in KEPT} | {"history": past}
+
+    @classmethod
+    @checked
+    def from_json(
+        cls, content: dict[str, Any], state: dict[str, Tensor], setting: Setting, most_epochs: int
+    ) -> Outcome:
+        """The inverse of :meth:`to_json`, for the trial of a setting; anything else is a DataError that says why."""
+        if content.keys() != {"seed", *KEPT, "history"}:
+            raise DataError("it does not have the entries that this version of armagnn knows")
+        integer("seed", content["seed"], setting.seed, setting.seed)
+        epochs = integer("epochs", content["epochs"], 1, most_epochs)
+        best_epoch = integer("best_epoch", content["best_epoch"], 1, epochs)
+        val, test = (_metrics(split, content[split]) for split in ("val", "test"))
+        if val.keys() != test.keys():
+            raise DataError("val and test do not have the same metrics")
+        history = _history(content["history"], epochs, classes="accuracy" in val)
+        seconds = real("seconds", content["seconds"], least=0)
+        return cls(setting, best_epoch, epochs, val, test, seconds, history, state)
+
+
+KEPT: Final = ("best_epoch", "epochs", "val", "test", "seconds")
+"""What a run folder keeps of an outcome, besides its seed, its history and its weights."""
+
+SHARES: Final = ("accuracy", "micro_f1")
+"""Metrics that lie between 0 and 1."""
+
+
+def _metrics(split: str, found: object) -> dict[str, float]:
+    if not isinstance(found, dict) or "loss" not in found:
+        raise DataError(f"{split} is {shown(found)}, not metrics by name, with a loss")
+    for name, value in found.items():
+        real(f"{split} {name}", value, least=0 if name in SHARES else None, most=1 if name in SHARES else None)
+    return found
+
+
+def _history(found: object, epochs: int, *, classes: bool) -> dict[str, list[float]]:
+    names = {"train_loss", "val_loss"} | ({"val_accuracy"} if classes else set())
+    if not isinstance(found, dict) or found.keys() != names:
+        raise DataError(f"history does not have {', '.join(sorted(names))}")
+    for name, values in found.items():
+        if not isinstance(values, list) or len(values) != epochs:
+            raise DataError(f"{name} of the history does not have one number for each of {epochs} epochs")
+        if not all(value is None or (type(value) is float and math.isfinite(value)) for value in values):
+            raise DataError(f"{name} of the history is not made of numbers")
+    return {name: [math.nan if value is None else value for value in values] for name, values in found.items()}
+
+
+def batches(config: Config) -> list[range]:
+    """The seeds that are trained together: all of them, or ten of GAT, GraphSAGE and GIN, which take more memory.
+
+    Example:
+        >>> from armagnn.training import NodesConfig
+        >>> batches(NodesConfig(seeds=30)), batches(NodesConfig(seeds=12, conv="gat"))
+        ([range(0, 30)], [range(0, 10), range(10, 12)])
+    """
+    seeds = config.all_seeds
+    size = 10 if config.conv in PEERS else len(seeds)
+    return [seeds[first : first + size] for first in range(0, len(seeds), size)]

@@ -1,0 +1,215 @@
+"""Trials that go on from a checkpoint, and a run: the trials of one configuration, kept in a folder."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from armagnn.arguments import checked
+from armagnn.errors import ParameterError, RunError
+from armagnn.training.checkpoint import Checkpoint
+from armagnn.training.config import Config
+from armagnn.training.observer import Observer
+from armagnn.training.outcome import Outcome, Setting, batches
+from armagnn.training.run_folder import Run, check_vacant, current_versions, make_vacant
+from armagnn.training.trials import Trials
+
+EVERY: Final = 30.0
+"""Seconds between two checkpoints: what a kill can cost at most. Shorter trainings write none."""
+
+
+def run_trials(
+    trials: Trials,
+    checkpoint: Checkpoint,
+    *,
+    wanted: set[Setting] | None = None,
+    observer: Observer | None = None,
+    every: float = EVERY,
+) -> Iterator[Outcome | None]:
+    """Train, from the checkpoint if there is one, and yield every trial when it has stopped.
+
+    A checkpoint is written every so many seconds, and on Ctrl-C, which is put off until the end of an epoch; at the end
+    it is removed. One of other versions of the software is not used. On a GPU also None is yielded, as
+    `Trials.in_turns` does.
+
+    Args:
+        trials: the trials.
+        checkpoint: where it is kept what training goes on from.
+        wanted: the settings that are not finished yet; the checkpoint must have them. All by default.
+        observer: sees how training goes.
+        every: seconds between two checkpoints.
+
+    Example:
+        >>> for outcome in run_trials(trials, run.checkpoint):  # doctest: +SKIP
+        ...     if outcome is not None:
+        ...         run.keep(outcome)
+    """
+    _restore(trials, checkpoint, wanted or set(trials.settings), observer or Observer())
+    last = time.monotonic()
+
+    def save() -> None:
+        checkpoint.save({"versions": current_versions(), "trials": trials.state()})
+
+    def look(trials: Trials) -> None:
+        nonlocal last
+        if not trials.settings:
+            return
+        try:
+            if observer is not None:
+                _report(trials, observer)
+            if interrupted():
+                raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            save()
+            raise
+        if time.monotonic() - last >= every:
+            save()
+            last = time.monotonic()
+
+    with interrupts((observer or Observer()).stopping) as interrupted:
+        yield from trials.in_turns(look)
+    checkpoint.clear()
+
+
+def _report(trials: Trials, observer: Observer) -> None:
+    active = trials.active
+    loss, accuracy = trials.history[trials.done - 1, 1:, active].mean(1).tolist()
+    observer.epochs(trials.done, int(active.sum()), loss, accuracy)
+
+
+def _restore(trials: Trials, checkpoint: Checkpoint, wanted: set[Setting], observer: Observer) -> None:
+    """Let the trials go on from the checkpoint, if there is one and it is of these versions."""
+    saved = checkpoint.load()
+    if saved is None:
+        return
+    if saved.get("versions") != current_versions():
+        observer.note("The checkpoint was made with other versions and is not used: unfinished trials start anew.")
+        return
+    try:
+        state = saved["trials"]
+        left = {tuple(setting) for setting in state["settings"]}  # the others had stopped before
+        running = [s for s in trials.settings if s in wanted or (s.seed, s.lr, s.l2, s.target, *s.rates) in left]
+        if trials.restore(state, running):
+            return
+        reason = "other settings"
+    except (LookupError, TypeError, RunError) as error:
+        reason = str(error)
+    raise RunError(f"{checkpoint.path}: does not fit this training ({reason}). Remove it to begin anew.")
+
+
+@contextmanager
+def interrupts(report: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+    """Put Ctrl-C off inside: the yielded function says whether it came. A second one comes through at once.
+
+    Within an epoch half of the weights may have made their step, and no training can go on from such a state.
+    """
+    came = False
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        if came:
+            raise KeyboardInterrupt
+        came = True
+        report()
+
+    # Only the main thread receives signals; a handler that somebody else has set stays.
+    ours = threading.current_thread() is threading.main_thread()
+    ours = ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, remember)
+    try:
+        yield lambda: came
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# ------------------------------------------------------------------------------------------------------------------ run
+
+
+@checked
+def train(
+    config: Config,
+    out: str | Path,
+    *,
+    data: Any = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    observer: Observer | None = None,
+) -> Run:
+    """Train one network per seed of `config`, on nodes, graphs or signals, and keep the run in the folder `out`.
+
+    All seeds are one batch (of GAT, GraphSAGE and GIN at most ten). A run that was interrupted is
+    continued with `resume` and ends with the same weights and metrics, bit for bit, as one that was not: finished
+    trials are kept, and the batch goes on from its last checkpoint, which is made on Ctrl-C and at least every 30
+    seconds otherwise. The configuration must be the same. `overwrite` replaces a run that is there.
+
+    Args:
+        config: what to train, on what.
+        out: the run folder.
+        data: the dataset, if it is in memory; by default the configuration loads it.
+        resume: go on with the run in the folder.
+        overwrite: replace the run in the folder.
+        observer: sees how training goes.
+
+    Example:
+        >>> run = train(NodesConfig(seeds=3), "runs/cora")  # doctest: +SKIP
+        >>> run.metrics()["test"]["accuracy"]["mean"]  # doctest: +SKIP
+    """
+    out = Path(out)
+    observer = observer or Observer()
+    if resume and overwrite:
+        raise ParameterError("resume and overwrite exclude each other: continue the run or replace it.")
+    # All that can be refused is refused here, before anything is computed or removed.
+    run = _resumable(out, config) if resume else None
+    if run is None:
+        check_vacant(out, overwrite=overwrite)
+    experiment = config.experiment(data)
+    experiment.check_memory()
+    description = experiment.description
+    if run is None:
+        make_vacant(out)
+        run = Run.create(out, config, experiment.sha256, None if description is None else description.to_json())
+    else:
+        run.check_data(experiment.sha256)
+
+    for note in experiment.notes:
+        observer.note(note)
+    observer.start(config.seeds)
+    for trial in run.trials():
+        observer.trial(trial, new=False)
+    if not run.complete:
+        device = config.torch_device()
+        for seeds in batches(config):
+            finished = set(run.finished_seeds)
+            missing = {experiment.setting(seed) for seed in seeds if seed not in finished}
+            if not missing:
+                continue
+            # Bits may depend on who else is in the batch, so it is always the whole one that begins or goes on from
+            # its checkpoint; trials that were kept since the checkpoint come out again, the same, and are let go.
+            trials = experiment.trials([experiment.setting(seed) for seed in seeds], device=device)
+            for outcome in run_trials(trials, run.checkpoint, wanted=missing, observer=observer, every=EVERY):
+                if outcome is not None and outcome.seed not in finished:
+                    run.keep(outcome.require_converged())
+                    observer.trial(outcome, new=True)
+            observer.batch()
+        run.finish()
+    run.checkpoint.clear()
+    return run
+
+
+def _resumable(out: Path, config: Config) -> Run:
+    run = Run.open(out)
+    changed = run.config.differences(config)
+    if changed:
+        raise RunError(
+            f"{out}: cannot be resumed with other options ({'; '.join(changed)}). "
+            "Resume without them, or choose another folder."
+        )
+    return run

@@ -1,0 +1,57 @@
+"""The commands that come with the reproduction: ``armagnn reproduce | figure | results``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from armagnn.cli.lazy import Group, Lazy
+
+HERE: Final = "armagnn_paper.cli"
+
+TITLES: Final = {
+    "node-classification": "Table 1: Cora, Citeseer, Pubmed and PPI.",
+    "graph-signal": "Table 2: MNIST and 20news.",
+    "graph-classification": "Table 3: five sets of graphs.",
+    "graph-regression": "Table 4: nine properties of molecules.",
+}
+"""The tables; here, too, so that the help needs no torch (a test compares them with the declarations)."""
+
+COMMANDS: Final[dict[str, Lazy | Group]] = {
+    "reproduce": Group(
+        "Make a table of the paper again.",
+        {name: Lazy(f"{HERE}.reproduce:{name.replace('-', '_')}", title) for name, title in TITLES.items()}
+        | {
+            "convergence": Lazy(f"{HERE}.experiments:convergence", "Theorem 1: ARMA iterated until it converges."),
+            "reservoir": Lazy(f"{HERE}.experiments:reservoir", "Reservoir ARMA: random stacks, a trained readout."),
+            "pace": Lazy(f"{HERE}.experiments:pace", "Measure the seconds of an epoch of every cell, for --plan."),
+        }
+        | {
+            f"{name}-search": Lazy(
+                f"{HERE}.reproduce:{name.replace('-', '_')}_search",
+                f"The search behind the tuned protocol of {title.split(':')[0]}.",
+            )
+            for name, title in TITLES.items()
+        },
+    ),
+    "figure": Group(
+        "Make a figure of the paper again.",
+        {
+            "response": Lazy(f"{HERE}.figure:response", "Figures 2 and 3: responses of layers, random and trained."),
+            "training-time": Lazy(f"{HERE}.figure:training_time", "Figure 4: how long trainings take."),
+            "learned": Lazy(f"{HERE}.figure:learned", "What a trained run does to the spectrum of its input."),
+            "claims": Lazy(f"{HERE}.figure:claims", "The paper's claims, measured on trained networks."),
+        },
+    ),
+    "results": Group(
+        "Look into run stores, merge those of several machines, write their tables.",
+        {
+            "list": Lazy(f"{HERE}.results:list_cells", "Show every cell of every table of a store."),
+            "merge": Lazy(f"{HERE}.results:merge", "Merge stores."),
+            "export": Lazy(f"{HERE}.results:export", "Write each table of a store as CSV."),
+            "page": Lazy(f"{HERE}.results:page", "Write the page of results from the exported tables."),
+            "restore": Lazy(f"{HERE}.results:restore", "Take trials back from exported tables."),
+            "seal": Lazy(f"{HERE}.results:seal", "Write the digests of tables that were edited on purpose."),
+        },
+    ),
+}
+"""What the entry point of the group ``armagnn.commands`` names."""

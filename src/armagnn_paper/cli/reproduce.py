@@ -1,0 +1,223 @@
+"""``armagnn reproduce TABLE`` and ``TABLE-search``: two commands for each table, made from its declaration."""
+
+# no `from __future__ import annotations`: the help texts in the annotations name the table
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich import box
+from rich.table import Column
+from rich.table import Table as Shown
+
+from armagnn.checks import choice, integer
+from armagnn.cli.consoles import notes_console, table_console
+from armagnn.cli.progress import TableProgress, duration
+from armagnn.errors import ParameterError
+from armagnn.files import check_writable
+from armagnn.training.config import torch_device
+from armagnn.training.engine import execute
+from armagnn.training.record import Record
+from armagnn.training.results_store import Store, checkpoints_of
+from armagnn_paper.cli.groups import Where, Written, with_groups
+from armagnn_paper.plan import assumptions, known_times
+from armagnn_paper.plan import plan as plan_of
+from armagnn_paper.search import final_trials, planned_trials, search_trials, write_search
+from armagnn_paper.table import Cell, CellTrial, NotTunedError, Table, work
+from armagnn_paper.tables import GRAPHS, MOLECULAR, NODES, SIGNALS
+
+Names = list[str] | None
+Count = int | None
+Plan = Annotated[
+    bool, typer.Option("--plan", help="Only say how many trainings there are, and about how long they take.")
+]
+Chosen = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True, dir_okay=False, help="Settings of the tuned protocol, as the search's --out writes them."
+    ),
+]
+BY_DATASET: Final = "by dataset"
+
+
+def reproduces(table: Table) -> Callable[..., None]:
+    """The command that makes a table."""
+    runs_help = "Runs of a cell, each with another seed."
+    runs_help += f" Each has {table.num_folds} folds." if table.num_folds > 1 else ""
+
+    @with_groups
+    def command(
+        where: Where,
+        dataset: Annotated[
+            Names, typer.Option("--dataset", help=_names(*table.datasets, *table.beyond_datasets))
+        ] = None,
+        method: Annotated[Names, typer.Option("--method", help=_names(*table.methods))] = None,
+        protocol: Annotated[
+            Names, typer.Option("--protocol", help=_names(*table.protocols, *table.beyond_protocols))
+        ] = None,
+        runs: Annotated[Count, typer.Option(help=runs_help, show_default="by cell")] = None,
+        chosen: Chosen = None,
+        plan: Plan = False,
+    ) -> None:
+        if runs is not None:
+            integer("runs", runs, 1)
+        asked = bool(dataset and method and protocol)  # by name: what cannot be done is refused, not left out
+        trials: list[CellTrial] = []
+        untuned: list[str] = []
+        for cell in _cells(table, dataset, method, protocol or table.protocols):
+            if cell.protocol not in table.own_protocols(cell.dataset, cell.method) and not asked:
+                continue
+            table.check(*cell)
+            try:
+                trials += table.trials(cell, runs, chosen)
+            except NotTunedError:
+                if asked:
+                    raise
+                untuned.append(f"{cell.method} on {cell.dataset}")
+        if untuned:
+            note = f"Left out, because no search has chosen their settings yet: {', '.join(untuned)} (tuned)."
+            notes_console().print(note, style="yellow", soft_wrap=True)
+        _do(table, trials, where, plan=plan)
+
+    command.__doc__ = f"""{table.title}
+
+    Finished trials are kept in the store, long ones go on from a checkpoint; the same command again does what is
+    missing. `armagnn results export` writes the table, `armagnn results page` the page.
+    """
+    return command
+
+
+def searches(table: Table) -> Callable[..., None]:
+    """The command that searches the settings of a table's protocol `tuned`."""
+
+    @with_groups
+    def command(
+        where: Where,
+        written: Written,
+        dataset: Annotated[
+            Names, typer.Option("--dataset", help=_names(*table.datasets, *table.beyond_datasets))
+        ] = None,
+        method: Annotated[Names, typer.Option("--method", help=_names(*table.methods))] = None,
+        settings: Annotated[
+            Count, typer.Option(help="Settings that are tried for each method.", show_default=BY_DATASET)
+        ] = None,
+        seeds: Annotated[Count, typer.Option(help="Trials of each setting.", show_default=BY_DATASET)] = None,
+        finalists: Annotated[
+            Count, typer.Option(help="Settings that go to the finals; 0: none.", show_default=BY_DATASET)
+        ] = None,
+        final_seeds: Annotated[
+            Count, typer.Option(help="Trials of each of them there.", show_default=BY_DATASET)
+        ] = None,
+        epochs: Annotated[Count, typer.Option(help="Most epochs of a trial.", show_default=BY_DATASET)] = None,
+        folds: Annotated[
+            Count, typer.Option(help="Folds that choose, each for itself.", show_default=BY_DATASET, min=1, max=10)
+        ] = None,
+        plan: Plan = False,
+    ) -> None:
+        counts = {"settings": settings, "seeds": seeds, "epochs": epochs, "folds": folds}
+        counts |= {"finalists": finalists, "final_seeds": final_seeds}
+        asked = {name: count for name, count in counts.items() if count is not None}
+        for name, count in asked.items():
+            integer(name.replace("_", "-"), count, 0 if name.startswith("final") else 1)
+        if table.by_fold and (finalists or final_seeds):
+            raise ParameterError(f"{table.name} has no finals: every fold chooses for itself, from the first stage.")
+        if not table.by_fold and folds not in (None, 1):
+            raise ParameterError(f"folds is {folds}, but {table.name} makes one choice for a cell.")
+        budgets = {name: replace(budget, **asked) for name, budget in table.search.budgets.items()}
+        cells = [(cell.dataset, cell.method) for cell in _cells(table, dataset, method, ("tuned",))]
+        if plan:
+            records = _records(table, where)
+            trials = [t for d, m in cells for t in planned_trials(table, records, d, m, budgets[d])]
+            _do(table, trials, where, search=True, plan=True)
+            return
+        check_writable(written.out, written.scores)
+        _do(table, [t for d, m in cells for t in search_trials(table, d, m, budgets[d])], where, search=True)
+        records = _records(table, where)
+        finals = [t for d, m in cells for t in final_trials(table, records, d, m, budgets[d])]
+        if finals:
+            _do(table, finals, where, search=True)
+            records = _records(table, where)
+        write_search(table, records, budgets, written.out, written.scores)
+
+    command.__doc__ = f"""The search behind the tuned protocol: on validation data, the same settings for all methods.
+
+    {table.title} `--out` writes what is chosen from all that is in the store, `--scores` all that was tried; of other
+    cells they keep what they have.
+    """
+    return command
+
+
+def _names(*names: str) -> str:
+    return f"{', '.join(names)}; may be repeated."
+
+
+def _cells(table: Table, datasets: Names, methods: Names, protocols: Sequence[str]) -> list[Cell]:
+    """All cells of these names, each once."""
+    columns = [dict.fromkeys(names) for names in (datasets or table.datasets, methods or table.methods, protocols)]
+    cells = [Cell(data, name, way) for data in columns[0] for name in columns[1] for way in columns[2]]
+    for cell in cells:
+        table.check(cell.dataset, cell.method)
+        choice("protocol", cell.protocol, (*table.protocols, *table.beyond_protocols))
+    return cells
+
+
+def _records(table: Table, where: Where) -> list[Record]:
+    """What the store has of the search of a table."""
+    if not where.store.exists():
+        return []
+    with Store(where.store) as opened:
+        return opened.select(table=f"{table.name}-search")
+
+
+def _do(table: Table, trials: Sequence[CellTrial], where: Where, *, search: bool = False, plan: bool = False) -> None:
+    """Do the trials that the store does not have yet, or say what they would take."""
+    if plan:  # it may be made for a device that is elsewhere
+        _show_plan(table, trials, where, search=search)
+        return
+    torch_device(where.device)  # refuses what is not there
+    jobs = table.jobs(trials, checkpoints=checkpoints_of(where.store), device=where.device, search=search)
+    planned: dict[tuple[str, str, str], int] = {}
+    for trial in trials:
+        planned[trial.cell] = planned.get(trial.cell, 0) + 1
+    with Store(where.store) as opened, TableProgress(notes_console(), planned) as progress:
+        execute(jobs, work, opened, where.workers, where.engine, progress)
+
+
+def _show_plan(table: Table, trials: Sequence[CellTrial], where: Where, *, search: bool) -> None:
+    """Print how many trainings each cell has, how many are done, how long the rest may take, and what that rests on."""
+    records = []
+    if where.store.exists():
+        with Store(where.store, must_exist=True) as opened:
+            records = opened.select(table=f"{table.name}-search" if search else table.name)
+    times = known_times(table, where.results, records, search=search)
+    lines = plan_of(table, trials, where.device, times, records, search=search)
+    shown = Shown(Column("cell", min_width=16, overflow="fold"), box=box.SIMPLE)
+    for name in ("done", "epochs", "s/epoch", "time"):
+        shown.add_column(name, justify="right", no_wrap=True)
+    shown.add_column("from")
+    for line in lines:
+        left = line.trainings - line.done
+        known = line.seconds is not None
+        pace = f"{line.seconds / left / line.epochs:.3g}" if line.seconds and left else ""
+        shown.add_row(
+            str(line.cell), f"{line.done}/{line.trainings}", f"{line.epochs:.0f}", pace,
+            duration(line.seconds) if line.seconds is not None else "?", line.source if left or not known else "",
+        )  # fmt: skip
+    console = table_console()
+    console.print(shown)
+    left = sum(line.trainings - line.done for line in lines)
+    unknown = sum(line.trainings - line.done for line in lines if line.seconds is None)
+    total = duration(sum(line.seconds or 0.0 for line in lines))
+    without = f", without the {unknown} of which nothing is known" if unknown else ""
+    console.print(f"{left} trainings to do: about {total} by one worker on {where.device}{without}.", soft_wrap=True)
+    console.print("Assumed: a training has as many epochs as those before, or else as it may have;")
+    for source, text in assumptions([line for line in lines if line.done < line.trainings], times).items():
+        console.print(f"  {source}: {text};", soft_wrap=True)
+    console.print("  the trials of the store are of the same data.")
+
+
+node_classification, node_classification_search = reproduces(NODES), searches(NODES)
+graph_signal, graph_signal_search = reproduces(SIGNALS), searches(SIGNALS)
+graph_classification, graph_classification_search = reproduces(GRAPHS), searches(GRAPHS)
+graph_regression, graph_regression_search = reproduces(MOLECULAR), searches(MOLECULAR)

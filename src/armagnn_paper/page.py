@@ -1,0 +1,348 @@
+"""The page of results: made from the committed rows, one per trial and metric, and from nothing else.
+
+Its prose is in ``texts/``; the numbers of budgets in it come from the tables.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from armagnn.data.folds import FOLDS
+from armagnn.errors import DataError
+from armagnn.sealed import SUMS, check_all_there, read_table
+from armagnn_paper.search import FINAL_SEED
+from armagnn_paper.summaries import (
+    LABELS,
+    PROCESSORS,
+    TITLES,
+    Cell,
+    Summary,
+    comparison,
+    devices_of,
+    markdown,
+    overview,
+    read_cells,
+)
+from armagnn_paper.table import Table
+from armagnn_paper.tables import GRAPHS, MOLECULAR, NODES, SIGNALS
+from armagnn_paper.training_time import from_csv
+
+MARKS: Final = ("<!-- table 1 -->", "<!-- end of table 1 -->")
+BOUNDS: Final = "qm9-bound.csv"
+COMMAND: Final = f"armagnn data bound qm9 --out results/{BOUNDS}"
+
+
+# --------------------------------------------------------------------------------------------------------------- tables
+
+
+@dataclass(frozen=True)
+class Section:
+    """How a table is shown.
+
+    Attributes:
+        table: the table.
+        digits: of its numbers.
+        paired: ARMA's lead is tested fold by fold.
+        short: begin with the table in short.
+        others: further metrics, shown below the table of a dataset that has them, with their titles.
+        remarks: what else there is to say, from the folder of the results and the cells.
+    """
+
+    table: Table
+    digits: int = 1
+    paired: bool = False
+    short: bool = False
+    others: Mapping[str, str] | None = None
+    remarks: Callable[[Path, Mapping[Cell, Summary]], str] = lambda folder, cells: ""
+
+    def show(self, folder: Path) -> list[str]:
+        """The section, if its rows are there."""
+        table, path = self.table, folder / f"{self.table.name}.csv"
+        if not path.is_file():
+            return []
+        cells = read_cells(path, table.metric)
+        others = {metric: read_cells(path, metric) for metric in self.others or {}}
+        parts = [text(table.name, b=table.search.budgets), self.remarks(folder, cells)]
+        if self.short:
+            ways = [way for way in ("paper", "tuned") if any(cell[2] == way for cell in cells)]
+            datasets = table.datasets
+            parts += [overview(cells, table.published, datasets, table.methods, way, self.digits) for way in ways]
+        for dataset in (*table.datasets, *table.beyond_datasets):
+            parts += self._dataset(dataset, cells, others)
+        return ["\n\n".join(part for part in parts if part)]
+
+    def _dataset(
+        self, dataset: str, cells: Mapping[Cell, Summary], others: Mapping[str, Mapping[Cell, Summary]]
+    ) -> list[str]:
+        table, ways = self.table, {way: TITLES[way] for way in self.table.protocols}
+        shown = comparison(
+            dataset, cells, table.published, table.methods, self.digits, paired=self.paired, protocols=ways
+        )
+        if not shown:
+            return []
+        command = f"armagnn reproduce {table.name} --dataset {dataset} --method METHOD --protocol PROTOCOL"
+        made = f"Made on {devices_of(dataset, cells)} by `{command}`{self._other_runs(dataset, cells)}"
+        return [
+            f"### {LABELS.get(dataset, dataset)}",
+            made,
+            shown,
+            self._behind(dataset, cells),
+            self._more(dataset, others),
+        ]
+
+    def _more(self, dataset: str, others: Mapping[str, Mapping[Cell, Summary]]) -> str:
+        """A table of the further metrics that a dataset has, a row for each method and protocol."""
+        known = {
+            metric: title
+            for metric, title in (self.others or {}).items()
+            if any(c[0] == dataset for c in others[metric])
+        }
+        protocols = dict.fromkeys([*self.table.protocols, *(c[2] for found in others.values() for c in found)])
+        rows = [
+            [
+                LABELS[method],
+                way,
+                *(_shown(others[metric].get((dataset, method, way)), self.digits) for metric in known),
+            ]
+            for method in self.table.methods
+            for way in protocols
+            if any((dataset, method, way) in others[metric] for metric in known)
+        ]
+        return markdown(["", "protocol", *known.values()], rows) if rows else ""
+
+    def _own(self, dataset: str, cells: Mapping[Cell, Summary]) -> dict[tuple[str, str], Summary]:
+        """The cells of a dataset that were run, by method and protocol."""
+        places = [(method, way) for method in self.table.methods for way in self.table.protocols]
+        return {place: cells[dataset, *place] for place in places if (dataset, *place) in cells}
+
+    def _other_runs(self, dataset: str, cells: Mapping[Cell, Summary]) -> str:
+        """What to add to the command for cells with another number of runs than it makes; which folds are missing."""
+        table, more, unfinished = self.table, [], []
+        folds = len({fold for _, fold in table.places(1)})
+        for (method, way), cell in self._own(dataset, cells).items():
+            there = len(set(cell.folds)) if folds > 1 else 1
+            runs = len(cell.values) // there
+            if runs != table.usual_runs(dataset, method):
+                more.append(f"`--runs {runs}` for {LABELS[method]}, {TITLES[way]}")
+            if there < folds:
+                unfinished.append(f"{LABELS[method]}, {TITLES[way]} ({there} of {FOLDS})")
+        end = f", with {'; '.join(more)}." if more else "."
+        return f"{end} Not all folds yet: {'; '.join(unfinished)}." if unfinished else end
+
+    def _behind(self, dataset: str, cells: Mapping[Cell, Summary]) -> str:
+        """Which methods (with trials in all folds) fall short of the paper by more than its deviation."""
+        table, short = self.table, dict[str, list[str]]()
+        folds = len({fold for _, fold in table.places(1)})
+        run = {place: cell for place, cell in self._own(dataset, cells).items() if folds in (1, len(set(cell.folds)))}
+        for (method, way), cell in run.items():
+            if dataset in table.published.get(method, {}):
+                mean, deviation = table.published[method][dataset]
+                behind = cell.mean - mean if table.metric == "mse" else mean - cell.mean
+                if behind > deviation:
+                    short.setdefault(method, []).append(TITLES[way])
+        lines = []
+        for method, ways in short.items():
+            fine = [TITLES[way] for name, way in run if name == method and TITLES[way] not in ways]
+            lines.append(f"{LABELS[method]}, {' and '.join(ways)}" + "".join(f" ({way} it is not)" for way in fine))
+        return f"Short of the paper by more than its deviation: {'; '.join(lines)}." if lines else ""
+
+
+def _shown(summary: Summary | None, digits: int) -> str:
+    return "" if summary is None else summary.shown(digits)
+
+
+def text(name: str, **values: object) -> str:
+    """A text of the page, with its numbers."""
+    found = resources.files("armagnn_paper").joinpath(f"texts/{name}.md").read_text(encoding="utf-8")
+    return found.format(**values).strip()
+
+
+def _without_finals(folder: Path, cells: Mapping[Cell, Summary]) -> str:
+    """A sentence that names the cells of Table 1 whose choice was made by the first stage alone."""
+    path, search = folder / "search" / f"{NODES.name}.csv", NODES.search
+    if not path.is_file():
+        return ""
+    finals: dict[tuple[str, str], dict[tuple[str, ...], int]] = {}
+    try:
+        for row in read_table(path):
+            tried = finals.setdefault((row["dataset"], row["method"]), {})
+            setting = tuple(row[name] for name in search.shown)
+            tried[setting] = tried.get(setting, 0) + (int(row["seed"]) >= FINAL_SEED)
+        held = {
+            cell: sum(seeds >= max(search.budgets[cell[0]].final_seeds, 1) for seeds in tried.values())
+            for cell, tried in finals.items()
+        }
+    except (KeyError, ValueError) as error:
+        raise DataError(f"{path}: not the scores of a search ({error}).") from error
+    rest = [
+        f"{LABELS[method]} on {LABELS[dataset].split(' (')[0]}"
+        for dataset in NODES.datasets
+        for method in NODES.methods
+        if search.budgets[dataset].finalists > held.get((dataset, method), search.budgets[dataset].finalists)
+    ]
+    return f"Without finals, by the first stage alone, were chosen: {', '.join(rest) or 'none'}."
+
+
+def _bounds(folder: Path, cells: Mapping[Cell, Summary]) -> str:
+    """ARMA's errors on QM9, and the errors that its inputs leave at best."""
+    path = folder / BOUNDS
+    if not path.is_file():
+        return ""
+    best: dict[str, list[float]] = {dataset: [] for dataset in MOLECULAR.datasets}
+    twins = ""
+    lines = read_table(path)
+    try:
+        for row in lines:
+            best[row["of"].replace("mse of ", "qm9/")].append(float(row["best"]))
+            twins = twins or f"{float(row['with a twin, %']):.0f}"
+        if any(len(bounds) != 2 for bounds in best.values()):
+            raise ValueError("not two bounds of each property")
+    except (LookupError, ValueError) as error:
+        raise DataError(f"{path}: not the bounds of QM9 ({error}). Make it with: {COMMAND}.") from error
+    rows, below = [], []
+    for dataset, bounds in best.items():
+        mean, deviation = MOLECULAR.published["arma"][dataset]
+        ours = [_shown(cells.get((dataset, "arma", way)), 3) for way in ("paper", "tuned")]
+        rows.append([dataset, f"{mean:.3f} ± {deviation:.3f}", *ours, *(f"{bound:.3f}" for bound in bounds)])
+        below += [dataset] if mean < bounds[0] else []
+    head = ["ARMA", "paper", "ours, text read literally", "ours, tuned", "least", "least, bond types seen"]
+    note = f" The paper's {', '.join(below)} lies below it, and needs other inputs." if below else ""
+    return f"{text('qm9-bound', twins=twins, command=COMMAND)}{note}\n\n{markdown(head, rows)}"
+
+
+SECTIONS: Final = (
+    Section(NODES, others={"micro_f1": "micro-F1, %"}, remarks=_without_finals),
+    Section(SIGNALS, digits=2, others={"accuracy_last": "weights of the last epoch"}),
+    Section(
+        GRAPHS,
+        paired=True,
+        short=True,
+        others={
+            "accuracy": "best accuracy, ties by loss (reported)",
+            "accuracy_loss": "best loss",
+            "accuracy_last": "last weights, stop as best loss",
+            "accuracy_first": "best accuracy, first hit",
+        },
+    ),
+    Section(MOLECULAR, digits=3, short=True, remarks=_bounds),
+)
+
+
+# ------------------------------------------------------------------------------------------------------- other sections
+
+
+def _times(folder: Path) -> list[str]:
+    """The section of Figure 4, if its numbers are there."""
+    path = folder / "training-time.csv"
+    if not path.is_file():
+        return []
+    timings = from_csv(path)
+    rows = [
+        [
+            LABELS[timing.method],
+            f"{1e3 * timing.seconds_per_epoch:.2f}",
+            f"{timing.seconds_to_best:.2f}",
+            f"{timing.best_epoch} of {timing.epochs}",
+            f"{timing.val_accuracy:.1f}",
+        ]
+        for timing in timings
+    ]
+    head = ["", "ms per epoch", "s to the best validation loss", "best epoch", "validation accuracy there, %"]
+    most = max(timing.epochs for timing in timings)
+    cut = ", ".join(LABELS[timing.method] for timing in timings if timing.epochs == most)
+    devices = ", ".join(sorted({timing.device for timing in timings}))
+    on = "cpu" if timings[0].device == "CPU" else "cuda"
+    return [text("training-time", devices=devices, on=on, most=most, cut=cut, table=markdown(head, rows))]
+
+
+CONVERGENCE: Final = {"accuracy": 1, "contraction": 3, "steps": 0, "plain_steps": 0, "epochs": 0}
+"""What the section of Theorem 1 shows, with how many digits."""
+
+
+def _convergence(folder: Path) -> list[str]:
+    """The section of the convergent layer (Theorem 1), if its rows are there."""
+    path = folder / "convergence.csv"
+    if not path.is_file():
+        return []
+    cells = {metric: read_cells(path, metric) for metric in CONVERGENCE}
+    rows = [
+        [cell[0], f"{cell[1]}, {cell[2]}", *(_shown(cells[name].get(cell), d) for name, d in CONVERGENCE.items())]
+        for cell in cells["accuracy"]
+    ]
+    head = ["", "", "test accuracy, %", "contraction", "steps of a solve", "by plain iteration", "epochs"]
+    return [text("convergence", table=markdown(head, rows))]
+
+
+TRAINED: Final = {
+    "cora": (NODES, "tuned"),
+    "citeseer": (NODES, "tuned"),
+    "bench-hard": (GRAPHS, "paper"),
+    "mutag": (GRAPHS, "paper"),
+}
+"""Where the rows of the trained layer are that a reservoir is compared with, and of which protocol."""
+
+
+def _reservoir(folder: Path) -> list[str]:
+    """The section of Reservoir ARMA, if its rows are there: random stacks and the layer that is trained."""
+    path = folder / "reservoir.csv"
+    if not path.is_file():
+        return []
+    rows = []
+    for (dataset, method, protocol), found in read_cells(path, "accuracy").items():
+        if method == "reservoir":
+            spent = _seconds(path, dataset, method, protocol)
+            rows.append([LABELS[dataset], str(found), spent, *_trained(folder, dataset)])
+    head = ["", "reservoir", "seconds", "trained layer", "seconds"]
+    return [text("reservoir", table=markdown(head, rows))]
+
+
+def _trained(folder: Path, dataset: str) -> tuple[str, str]:
+    """Accuracy and seconds of the trained layer; of the citation networks as timed with the reservoir."""
+    table, protocol = TRAINED[dataset]
+    path, cell = folder / f"{table.name}.csv", (dataset, "arma", protocol)
+    if not path.is_file() or cell not in (cells := read_cells(path, "accuracy")):
+        return "", ""
+    return str(cells[cell]), _seconds(folder / "reservoir.csv", *cell) or _seconds(path, *cell)
+
+
+def _seconds(path: Path, *cell: str) -> str:
+    """Seconds of a run on a processor: what a GPU needs for some trials is no measure for a reservoir."""
+    found = [
+        float(row["seconds"])
+        for row in read_table(path)
+        if row["metric"] == "accuracy" and (row["dataset"], row["method"], row["protocol"]) == cell
+        and row["device"] in PROCESSORS
+    ]  # fmt: skip
+    return f"{statistics.fmean(found):.1f}" if found else ""
+
+
+# ----------------------------------------------------------------------------------------------------------------- page
+
+
+def results_page(folder: Path) -> str:
+    """The whole page, from the CSV files of a folder; it has the sections whose tables are there."""
+    for part in (folder, *(path.parent for path in sorted(folder.glob(f"*/{SUMS}")))):
+        check_all_there(part)
+    nodes, *others = SECTIONS
+    sections = [*nodes.show(folder), *_times(folder)]
+    sections += [part for section in others for part in section.show(folder)]
+    sections += [*_convergence(folder), *_reservoir(folder)]
+    if not sections:
+        raise DataError(f"{folder}: has no table of results. Make them with: armagnn results export.")
+    return "\n\n".join([text("page"), *sections]) + "\n"
+
+
+def with_overview(page: str, folder: Path) -> str:
+    """A page with Table 1 in short, between its two marks, made anew."""
+    if not all(mark in page for mark in MARKS):
+        raise DataError(f"The text has no place for the table: put {MARKS[0]} and {MARKS[1]} where it belongs.")
+    before, rest = page.split(MARKS[0], 1)
+    after = rest.split(MARKS[1], 1)[1]
+    cells = read_cells(folder / f"{NODES.name}.csv", "accuracy")
+    table = overview(cells, NODES.published, NODES.datasets, NODES.methods, "tuned")
+    return f"{before}{MARKS[0]}\n{table}\n{MARKS[1]}{after}"

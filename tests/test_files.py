@@ -1,0 +1,30 @@
+"""Files that cannot be written are refused before the work, and those that can are left as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from armagnn.errors import RunError
+from armagnn.files import check_writable, write_atomic
+
+
+def test_missing_folders_are_made_and_nothing_else(tmp_path: Path) -> None:
+    new, old = tmp_path / "a" / "b" / "new.json", tmp_path / "old.json"
+    old.write_text("kept")
+    check_writable(new, None, old)
+    assert old.read_text() == "kept"
+    assert not any(new.parent.iterdir())
+    write_atomic(new, b"1")
+    assert new.read_bytes() == b"1"
+
+
+def test_what_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path, Path(), tmp_path / "file" / "out.json", tmp_path / "file" / "more" / "out.json"):
+        with pytest.raises(RunError, match=r"cannot be written .* Choose another file"):
+            check_writable(tmp_path / "fine.json", path)
+    with pytest.raises(RunError, match="cannot be written"):
+        check_writable(tmp_path / ("n" * 300))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]

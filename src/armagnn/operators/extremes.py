@@ -157,7 +157,7 @@ def _of_large(matrix: Any, k: int, end: End, tol: float) -> Pairs:
     return found
 
 
-def _start(n: int) -> Array:
+def random_start(n: int) -> Array:
     """Return where Lanczos starts: fixed, so that answers repeat, and random, as a structure might miss vectors."""
     return np.random.default_rng(0).standard_normal(n)
 
@@ -170,7 +170,7 @@ def _by_products(matrix: Any, k: int, end: End, tol: float, restarts: int) -> Pa
     ncv = min(n, max(4 * k + 1, 64))
     try:
         values, vectors = scipy.sparse.linalg.eigsh(
-            matrix, k=k, which=end, v0=_start(n), ncv=ncv, tol=tol, maxiter=restarts
+            matrix, k=k, which=end, v0=random_start(n), ncv=ncv, tol=tol, maxiter=restarts
         )
     except scipy.sparse.linalg.ArpackError:
         return None
@@ -218,7 +218,7 @@ class _Factorised:
         inverse = scipy.sparse.linalg.LinearOperator((n, n), matvec=lambda x: -self.solve(x), dtype=np.float64)
         ncv = min(n, max(4 * k + 1, 32))
         values, vectors = scipy.sparse.linalg.eigsh(
-            matrix, k=k, sigma=self.sigma, OPinv=inverse, which="LM", v0=_start(n), ncv=ncv, tol=tol, maxiter=200
+            matrix, k=k, sigma=self.sigma, OPinv=inverse, which="LM", v0=random_start(n), ncv=ncv, tol=tol, maxiter=200
         )
         order = np.argsort(values, kind="stable")
         return values[order], vectors[:, order]

@@ -155,6 +155,17 @@ def test_a_tensor_keeps_its_gradient_where_a_number_would_do() -> None:
     assert use(learned) is learned
 
 
+def test_a_pair_has_two_elements() -> None:
+    @checked
+    def use(pair: tuple[int, str], rest: tuple[int, ...] = ()) -> Any:
+        return pair, rest
+
+    assert use((1, "a"), (1, 2, 3)) == ((1, "a"), (1, 2, 3))
+    for pair in ((), (1,), (1, "a", 2), ("a", 1)):
+        with pytest.raises(ParameterError, match="pair must be"):
+            use(pair)
+
+
 def test_its_signature_stays() -> None:
     import inspect
 

@@ -147,7 +147,8 @@ def _reader(kind: Any) -> Read:
     if origin is Callable or kind is Callable:
         return _callable
     if origin in (Sequence, list, tuple) or kind in (list, tuple):
-        return _sequence([_reader(part) for part in inner if part is not ...])
+        pair = origin is tuple and ... not in inner  # of a fixed length
+        return _sequence([_reader(part) for part in inner if part is not ...], len(inner) if pair else None)
     if origin in (Mapping, dict) or kind is dict:
         return _mapping(*map(_reader, inner or (Any, Any)))
     if origin is Iterable:
@@ -259,7 +260,7 @@ def _callable(value: Any) -> Any:
 
 
 def _iterable(value: Any) -> Any:
-    if not isinstance(value, Iterable):
+    if not isinstance(value, Iterable) or (isinstance(value, Tensor | np.ndarray) and not value.ndim):
         raise _Other(value)
     return value
 
@@ -291,7 +292,7 @@ def _one_of(readers: Sequence[Read]) -> Read:
     return read
 
 
-def _sequence(elements: Sequence[Read]) -> Read:
+def _sequence(elements: Sequence[Read], length: int | None = None) -> Read:
     def read(value: Any) -> Any:
         if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
             raise _Other(value)
@@ -299,6 +300,8 @@ def _sequence(elements: Sequence[Read]) -> Read:
             if value.ndim != 1:
                 raise _Other(value)
             value = value.tolist()
+        if length is not None and len(value) != length:
+            raise _Other(value)
         if isinstance(value, range) or not elements:
             return value
         found = [elements[min(place, len(elements) - 1)](part) for place, part in enumerate(value)]

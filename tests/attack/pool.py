@@ -196,7 +196,7 @@ ARRAYS: dict[str, Make] = {
     "np_complex": lambda: np.eye(4, dtype=complex), "np_big_endian": lambda: np.eye(4, dtype=">f4"),
     "np_uint64": lambda: np.full((2, 3), 2**64 - 1, dtype=np.uint64), "np_back": lambda: np.arange(4.0)[::-1],
     "np_nan": lambda: np.full((4, 4), np.nan), "np_matrix_class": lambda: np.asmatrix(np.eye(4)),
-    "np_huge": lambda: np.broadcast_to(np.float32(1), (2**20, 2**14)), "np_bool": lambda: np.eye(4, dtype=bool),
+    "np_huge": lambda: np.broadcast_to(np.float32(1), (2**17 + 1, 2**14)), "np_bool": lambda: np.eye(4, dtype=bool),
     "np_readonly": lambda: np.broadcast_to(1.0, (4, 4)),
 }  # fmt: skip
 TENSORS: dict[str, Make] = {
@@ -214,7 +214,7 @@ TENSORS: dict[str, Make] = {
     "ids_int32": lambda: torch.tensor([[0, 1], [1, 0]], dtype=torch.int32),
     "meta": lambda: torch.rand(6, 3, device="meta"), "nested": _nested, "quantised": _quantised, "fake": _fake,
     "parameter": lambda: torch.nn.Parameter(torch.rand(6, 3)), "subclass": _subclass,
-    "huge": lambda: torch.ones(1, 1).expand(2**20, 2**14), "huge_vector": lambda: torch.ones(1).expand(2**33),
+    "huge": lambda: torch.ones(1, 1).expand(2**17 + 1, 2**14), "huge_vector": lambda: torch.ones(1).expand(2**33),
     "strided": lambda: torch.rand(12, 6)[::2, ::2], "mkldnn": lambda: torch.rand(6, 3).to_mkldnn(),
     "named": lambda: torch.rand(6, 3, names=("a", "b")), "conj": lambda: (torch.rand(6, 3) + 1j).conj().imag,
     "inference": lambda: _inference(), "float8s": lambda: torch.ones(6, 3).to(torch.float8_e4m3fn),

@@ -32,3 +32,12 @@ def test_what_is_padded_is_checked() -> None:
     ):  # fmt: skip
         with pytest.raises(ArmagnnError, match=r"ids|rows|nonzeros"):
             batches.take_padded(ids, rows, nonzeros)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("rows", "nonzeros"), [(2, 9), (4, 3)])
+def test_a_batch_that_does_not_fit_into_its_room_is_refused(rows: int, nonzeros: int) -> None:
+    """It was written beyond the room, and ended the process."""
+    batches = GraphBatches(GraphOperator.block_diagonal([OP, OP]), torch.tensor([0, 3, 6]))
+    assert batches.take_padded(torch.tensor([1]), 4, 4).num_nodes == 4
+    with pytest.raises(ArmagnnError, match="too few"):
+        batches.take_padded(torch.tensor([1]), rows, nonzeros)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from torch import Tensor
 
+from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.errors import ParameterError
 from armagnn.filters.base import Filter
 from armagnn.operators import GraphOperator
+
+MOST_STEPS: Final = 100_000
+"""More products than any response needs: at the largest T all frequencies but the lowest are gone."""
 
 
 class GCNFilter(Filter):
@@ -37,11 +41,7 @@ class GCNFilter(Filter):
     """
 
     def __init__(self, gamma: float = 1.0, T: int = 1) -> None:
-        if isinstance(gamma, bool) or not isinstance(gamma, int | float) or not 0 <= gamma < float("inf"):
-            raise ParameterError(f"gamma must be a finite number of at least 0, got {gamma!r}.")
-        if isinstance(T, bool) or not isinstance(T, int) or T < 1:
-            raise ParameterError(f"T must be an integer of at least 1, got {T!r}.")
-        self.gamma, self.T = float(gamma), T
+        self.gamma, self.T = checks.real("gamma", gamma, least=0), checks.integer("T", T, 1, MOST_STEPS)
         # without self-loops the two operators are one
         self.kinds = ("gcn", "arma") if gamma == 0 else ("gcn",)  # type: ignore[misc]
 

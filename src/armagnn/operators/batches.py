@@ -97,7 +97,6 @@ class GraphBatches:
     op: GraphOperator
     ptr: Tensor
 
-    @checked
     def __init__(self, op: GraphOperator, ptr: Tensor) -> None:
         if not isinstance(op, GraphOperator):
             raise DTypeError(f"op must be a GraphOperator of all graphs together, got {type(op).__name__}.")
@@ -145,7 +144,6 @@ class GraphBatches:
             self.spectra = GraphSpectra(self.op, self.ptr)
         return self.spectra
 
-    @checked
     def take(self, ids: Tensor | Sequence[int]) -> GraphBatch:
         """Return the batch of the graphs ``ids`` (shape (B), at least one), in their order; an id may come twice.
 
@@ -175,8 +173,12 @@ class GraphBatches:
         if not ids.is_cuda:  # on a GPU, looking at them would wait for it
             for end in (ids.min(), ids.max()) if len(ids) else ():
                 integer("ids", end, 0, self.num_graphs)
-        integer("rows", rows, 1)
-        integer("nonzeros", nonzeros, 0)
+            nodes, entries = self._measure(ids[ids < self.num_graphs])
+            if rows < nodes or nonzeros < entries:
+                raise ParameterError(
+                    f"rows={rows} and nonzeros={nonzeros} are too few: the graphs have {nodes} nodes and {entries} "
+                    "entries; see measure(ids)."
+                )
         ids, index = ids.to(self.device), torch.int32 if max(rows, nonzeros) < 2**31 else torch.int64
         with normal_mode():
             taken = self._slicer.take_padded(ids, rows, nonzeros, index)
@@ -184,7 +186,6 @@ class GraphBatches:
             ids = torch.nn.functional.pad(ids, (0, 1), value=self.num_graphs)
         return self._batch(taken, rows, ids, spectrum, longest=rows)
 
-    @checked
     def measure(self, ids: Tensor | Sequence[int]) -> tuple[int, int]:
         """Return how many nodes and nonzeros the graphs ``ids`` have together."""
         return self._measure(_checked_ids(ids))

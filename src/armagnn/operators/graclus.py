@@ -28,7 +28,6 @@ Array = NDArray[Any]
 MOST_LEVELS: Final = 24
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Coarsening:
     r"""L halvings of a graph, arranged so that pooling is plain strided pooling.
@@ -58,6 +57,11 @@ class Coarsening:
 
     order: tuple[Tensor, ...]
     adjacency: tuple[CSR, ...]
+
+    def __post_init__(self) -> None:
+        for name, parts, kind in (("order", self.order, Tensor), ("adjacency", self.adjacency, CSR)):
+            for part in checks.instance(name, parts, tuple, f"a tuple of {kind.__name__}s"):
+                checks.instance(name, part, kind, f"a tuple of {kind.__name__}s")
 
     @property
     def num_nodes(self) -> int:

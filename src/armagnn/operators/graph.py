@@ -236,7 +236,7 @@ class GraphOperator(CSR):
             >>> GraphOperator.block_diagonal([one, one])
             GraphOperator('arma', 4 nodes, nnz=4, float32, symmetric)
         """
-        if not isinstance(operators, Iterable):
+        if not isinstance(operators, Iterable) or hasattr(operators, "dtype"):  # tensors and arrays
             raise DTypeError(f"block_diagonal joins a sequence of GraphOperators, got {type(operators).__name__}.")
         operators = list(operators)
         if not operators:

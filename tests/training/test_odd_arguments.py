@@ -14,19 +14,7 @@ import torch
 from armagnn.data import folds, node_features, read_node_file
 from armagnn.errors import ArmagnnError, ParameterError
 from armagnn.tasks import GraphNet, GraphTask, NodeNet, NodeTask, SignalNet, SignalTask
-from armagnn.training import (
-    Description,
-    GraphsPrediction,
-    NodesConfig,
-    Outcome,
-    Run,
-    Setting,
-    Trial,
-    Trials,
-    predict,
-    predict_graphs,
-    train,
-)
+from armagnn.training import Description, GraphsPrediction, NodesConfig, Outcome, Run, Setting, Trials, predict, train
 from own_graphs import folder_of, quick, rings_and_paths
 from tiny_signals import tiny
 from training.hostile import node_file
@@ -99,16 +87,14 @@ def test_outcomes_have_a_loss_and_trials_finite_metrics() -> None:
         Outcome(SETTING, 1, 1, {}, VALUES, 0.0, HISTORY, {})
     outcome = Outcome(SETTING, 1, 1, VALUES, {"loss": math.inf, "accuracy": 0.5}, 0.0, HISTORY, {})
     with pytest.raises(ParameterError, match=r"diverged \(seed 0\).*Lower lr"):
-        Trial.of(outcome)
+        outcome.require_converged()
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"seed": -1},
         {"best_epoch": 2},
         {"epochs": 9},
-        {"val": {}},
         {"test": {"loss": 0.5}},
         {"val": {"loss": 0.5, "accuracy": 50.0}},
         {"seconds": -1.0},
@@ -119,10 +105,10 @@ def test_outcomes_have_a_loss_and_trials_finite_metrics() -> None:
 )
 def test_a_trial_that_could_not_be_read_is_not_written(tmp_path: Path, change: dict[str, Any]) -> None:
     run = Run.create(tmp_path, NodesConfig(seeds=1, epochs=5), "0" * 64)
-    trial = Trial(0, 1, 1, VALUES, VALUES, 0.0, HISTORY, {"weight": torch.ones(2)})
-    run.save_trial(trial)
+    trial = Outcome(SETTING, 1, 1, VALUES, VALUES, 0.0, HISTORY, {"weight": torch.ones(2)})
+    run.keep(trial)
     with pytest.raises(ParameterError, match="cannot be kept"):
-        run.save_trial(replace(trial, **change))
+        run.keep(replace(trial, **change))
     assert run.load_trial(0).val == VALUES
 
 
@@ -189,8 +175,8 @@ def on_graphs(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_graphs_that_are_loaded_already_are_predicted(on_graphs: Run, tmp_path: Path) -> None:
     """Those of a folder, in memory: the same values, counted from 0."""
-    folder = predict_graphs(on_graphs, folder_of(rings_and_paths(), tmp_path / "new"))
-    loaded = predict_graphs(on_graphs, RINGS)
+    folder = predict(on_graphs, folder_of(rings_and_paths(), tmp_path / "new"))
+    loaded = predict(on_graphs, RINGS)
     assert torch.equal(loaded.values, folder.values)
     assert (loaded.first, folder.first, loaded.split) == (0, 1, None)
 
@@ -198,17 +184,16 @@ def test_graphs_that_are_loaded_already_are_predicted(on_graphs: Run, tmp_path: 
 @pytest.mark.parametrize("data", [5, [], torch.ones(2), b"x", {"x": 1}], ids=lambda data: type(data).__name__)
 def test_what_is_no_graphs_is_not_predicted(on_graphs: Run, data: Any) -> None:
     with pytest.raises(ArmagnnError, match=r"data must be .*GraphsDataset"):
-        predict_graphs(on_graphs, data)
+        predict(on_graphs, data)
 
 
-@pytest.mark.parametrize("ask", [predict, predict_graphs])
-def test_a_path_is_no_run(on_graphs: Run, ask: Callable[[Any], Any]) -> None:
+def test_a_path_is_no_run(on_graphs: Run) -> None:
     with pytest.raises(ArmagnnError, match="run must be"):
-        ask(on_graphs.path)
+        predict(on_graphs.path)  # type: ignore[arg-type]
 
 
 def test_predictions_have_a_number_for_every_output(on_graphs: Run) -> None:
-    known = on_graphs.graphs()
+    known = Description.from_json(on_graphs.description())
     with pytest.raises(ArmagnnError, match="values"):
         GraphsPrediction(known, torch.ones(4, 3))
     with pytest.raises(ArmagnnError, match="split"):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 
-from armagnn.checks import integer
+from armagnn.checks import choice, integer
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.sealed import read_sealed
 from armagnn.training.checkpoint import Checkpoint
@@ -123,13 +123,10 @@ class Table:
     def check(self, dataset: str, method: str, protocol: str = "paper") -> None:
         """Refuse names that the table does not have."""
         datasets = (*self.datasets, *self.beyond_datasets)
-        if dataset not in datasets:
-            raise UnknownNameError(f"dataset of {self.name}", dataset, datasets)
-        if method not in self.methods:
-            raise UnknownNameError("method", method, self.methods)
+        choice(f"dataset of {self.name}", dataset, datasets)
+        choice("method", method, self.methods)
         protocols = (*self.protocols, *self.beyond_protocols)
-        if protocol not in protocols:
-            raise UnknownNameError("protocol", protocol, protocols)
+        choice("protocol", protocol, protocols)
         own = self.own_protocols(dataset, method)
         if protocol not in own:
             raise ParameterError(

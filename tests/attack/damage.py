@@ -166,7 +166,7 @@ def _run(folder: Path) -> Any:
     run = training.Run.open(folder)
     run.require_complete()
     trials = [vars(trial) for trial in run.trials()]
-    described = vars(run.graphs()) if run.config.kind == "graphs" else None
+    described = vars(training.Description.read(run)) if run.config.kind == "graphs" else None
     return digest(run.metrics(), run.weights(), trials, run.config.to_json(), described)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from armagnn import bench
+from armagnn import bench, sealed
 from armagnn.bench import epochs, filter_images, filter_learning, gpu, memory, problems, signals
 from armagnn.data import load
 from armagnn.errors import ArmagnnError
@@ -19,20 +19,14 @@ from armagnn_paper import (
     claims_rows,
     convergence,
     convergence_cost,
-    graph_search,
-    graph_signal,
-    graph_tables,
-    pace,
     reservoir,
     responses,
     responses_trained,
     restore,
-    sealed,
-    search,
-    signal_search,
     training_time,
 )
-from armagnn_paper import node_classification as node
+from armagnn_paper.table import Cell
+from armagnn_paper.tables import TABLES
 
 NO_SIZE: tuple[Any, ...] = (
     0, -1, 2.5, float("nan"), float("inf"), "3", "", b"3", True, 2**63, 10**30, [3], {}, object(), torch.ones(3),
@@ -60,15 +54,13 @@ SIZES: dict[str, tuple[Callable[..., Any], str]] = {
     "counts": (lambda train: filter_images.filter_data(26, {"train": train}), "train"),
     "widest": (lambda budget: filter_learning.widest("gcn", budget), "budget"),
     "learn": (lambda **given: filter_learning.learn("gcn", None, **given), "seeds epochs budget"),
-    "space": (lambda count: search.space("cora", "arma", count), "count"),
-    "signal space": (lambda count: signal_search.signal_space("mnist", "arma", count), "count"),
-    "graph space": (lambda count: graph_search.graph_space("mutag", "arma", count), "count"),
-    "graph search": (
-        lambda **given: graph_search.search_trials("mutag", "arma", **{"count": 2, "seeds": 1, "folds": 1} | given),
-        "count seeds folds",
-    ),
-    "signal trials": (lambda runs: graph_signal.signal_trials("mnist", "arma", "paper", runs), "runs"),
-    "graph trials": (lambda runs: graph_tables.graph_trials("mutag", "arma", "paper", runs), "runs"),
+    **{
+        f"trials of {table.name}": (
+            lambda runs, table=table: table.trials(Cell(table.datasets[0], "arma", "paper"), runs),
+            "runs",
+        )
+        for table in TABLES.values()
+    },
     "convergence": (lambda seeds: convergence.run(Path("t.csv"), ["cora"], seeds), "seeds"),
     "cost": (lambda runs: convergence_cost.measure("T=10", runs), "runs"),
     "reservoir": (lambda runs: reservoir.measure("cora", runs), "runs"),
@@ -84,23 +76,15 @@ NAMES: dict[str, Callable[[Any], Any]] = {
     "pass": problems.cora_case().forward,
     "memory": memory.peak_of_training_step,
     "widest": filter_learning.widest,
-    "dataset": lambda name: node.config_of(name, "arma", "paper"),
-    "method": lambda name: node.config_of("cora", name, "paper"),
-    "protocol": lambda name: node.config_of("cora", "arma", name),
-    "wide": lambda name: node.wide_config(name, "arma"),
-    "signals": lambda name: graph_signal.signal_config(name, "arma"),
-    "method of signals": lambda name: graph_signal.signal_config("mnist", name),
-    "protocol of signals": lambda name: graph_signal.signal_config("mnist", "arma", name),
-    "graphs": lambda name: graph_tables.graph_config(name, "arma"),
-    "method of graphs": lambda name: graph_tables.graph_config("mutag", name),
-    "protocol of graphs": lambda name: graph_tables.graph_config("mutag", "arma", name),
+    **{f"dataset of {t.name}": lambda name, t=t: t.config(Cell(name, "arma", "paper")) for t in TABLES.values()},
+    **{f"method of {t.name}": lambda name, t=t: t.check(t.datasets[0], name) for t in TABLES.values()},
+    **{f"protocol of {t.name}": lambda name, t=t: t.check(t.datasets[0], "arma", name) for t in TABLES.values()},
     "claim": claims.claim,
     "problem": convergence.problem,
     "methods": convergence.methods,
     "case": convergence_cost.options,
     "reservoir": reservoir.measure,
     "grid": reservoir.grid,
-    "cells": pace.cells,
     "training time": lambda name: training_time.measure("cora", [name]),
     "target": lambda name: responses_trained.train_filter(
         name, load("cora").operator(dtype=torch.float64), torch.ones(2708, 1), torch.ones(2708, 1)

@@ -17,9 +17,10 @@ from armagnn.data import Fold, GraphsDataset, folds, load_graphs
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.kernels.random import keys, seeded, source
 from armagnn.nn import ARMAConv
+from armagnn.nn.make import PEERS
 from armagnn.nn.stack import Stack
 from armagnn.operators.batches import GraphBatches, batches_of
-from armagnn.tasks import PEERS, GraphNet, GraphTask
+from armagnn.tasks import GraphNet, GraphTask
 from armagnn.tasks.graph import _spectra
 from armagnn.training import Setting, Trials
 from armagnn.training.trials import DRAWS

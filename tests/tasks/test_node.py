@@ -12,8 +12,9 @@ from armagnn.data import NodeDataset
 from armagnn.data.arrays import pack_arrays
 from armagnn.data.multilabel_file import parse_multilabel_file
 from armagnn.errors import ParameterError, UnknownNameError
+from armagnn.nn.make import PEERS
 from armagnn.nn.stack import Stack
-from armagnn.tasks import PEERS, NodeNet, NodeTask
+from armagnn.tasks import NodeNet, NodeTask
 from armagnn.tasks.metrics import accuracy, cross_entropy, micro_f1
 from data.tiny import multilabel_arrays
 

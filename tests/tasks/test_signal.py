@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from armagnn.training.saving import Saver
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -18,9 +17,10 @@ from armagnn.errors import ParameterError, ShapeError
 from armagnn.kernels.random import source
 from armagnn.operators import GraphOperator, batches_of, coarsen, knn_graph
 from armagnn.tasks.signal import SignalNet, SignalTask, pooled_nodes
-from armagnn.training import memory
+from armagnn.training import malloc as memory
 from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.outcome import Setting
+from armagnn.training.trainer import run_trials
 from armagnn.training.trials import Trials
 
 METHODS = {
@@ -196,7 +196,7 @@ def test_memory_is_kept_while_trials_train_and_no_longer(tmp_path: Path, way: st
     ways = {
         "run": trials.run,
         "in turns": trials.in_turns,
-        "saved": Saver(Checkpoint(tmp_path, "key"), trials).in_turns,
+        "saved": lambda: run_trials(trials, Checkpoint(tmp_path, "key")),
     }
     training = ways[way]()
     next(training)
@@ -207,21 +207,23 @@ def test_memory_is_kept_while_trials_train_and_no_longer(tmp_path: Path, way: st
 
 def test_a_training_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     (whole,) = trials_of([0]).run()
-    saver = Saver(Checkpoint(tmp_path, "key"), trials_of([0]), every=0.0)
 
     class Killed(Exception):
         pass
 
-    def kill(trials: Trials) -> None:
-        saver.save()
+    trials = trials_of([0])
+    judge = trials._judge
+
+    def kill() -> None:
         if trials.done == 2:
             raise Killed
+        judge()
 
+    trials._judge = kill  # type: ignore[method-assign]
     with pytest.raises(Killed):
-        list(saver.trials.run(look=kill))
-    again = Saver(Checkpoint(tmp_path, "key"), trials_of([0]))
-    assert again.trials.done == 2
-    (outcome,) = again.in_turns()
+        list(run_trials(trials, Checkpoint(tmp_path, "key"), every=0.0))
+    assert Checkpoint(tmp_path, "key").load() is not None
+    (outcome,) = (each for each in run_trials(trials_of([0]), Checkpoint(tmp_path, "key")) if each is not None)
     assert outcome.history == whole.history
     for name, value in whole.state.items():
         assert torch.equal(outcome.state[name], value)

@@ -212,8 +212,9 @@ class NodesPrediction:
 
         Example:
             >>> from armagnn.data import load
-            >>> NodesPrediction(load("cora"), torch.eye(7)[:3]).labels()
-            ['0', '1', '2']
+            >>> cora = load("cora")
+            >>> NodesPrediction(cora, torch.eye(7)[cora.y]).labels()[:3]
+            ['3', '4', '4']
         """
         if not self.dataset.multilabel:
             return [str(label) for label in self.probabilities.argmax(dim=-1).tolist()]

@@ -65,7 +65,6 @@ def trials(task: NodeTask, **options: Any) -> Trials:
         {"build": lambda: None},
         {"build": lambda: torch.nn.Linear(2, 2)},
     ],
-    ids=str,
 )
 def test_trials(node_task: NodeTask, options: dict[str, Any]) -> None:
     with pytest.raises(ArmagnnError):

@@ -204,7 +204,7 @@ def room(name: str, *shape: int, most: int = ENTRIES) -> Iterator[None]:
 
 
 def choice(what: str, name: Any, known: Iterable[str]) -> str:
-    """Return a name if it is one of those that are known.
+    """Return `name` if it is in `known`; else raise an error that lists the known names.
 
     Example:
         >>> choice("solver", "picrad", ("anderson", "picard"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import subprocess
 import sys
 from contextlib import suppress
@@ -16,6 +15,7 @@ import torch
 from armagnn.errors import ParameterError, RunError
 from armagnn.training import checkpoint as module
 from armagnn.training.checkpoint import LIMIT, Checkpoint
+from broken_writes import broken_write
 
 # One process that has imported torch forks those that are killed: an import takes longer than the training.
 TOY = """
@@ -96,24 +96,13 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bits(tmp_path: Path) -> Non
 def test_killed_at_any_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
     monkeypatch.setattr(module, "PIECE", 100)
     old, new = {"x": torch.arange(90.0), "n": 1}, {"x": torch.arange(90.0) + 1, "n": 2}
-    real, loaded = os.replace, []
+    loaded = []
     for write in range(6):
-        checkpoint, count = Checkpoint(tmp_path, f"trial-{write}"), 0
+        checkpoint = Checkpoint(tmp_path, f"trial-{write}")
         checkpoint.save(old)
 
-        def replace_or_die(source: Any, target: Any, write: int = write) -> None:
-            nonlocal count
-            count += 1
-            if count == write + 1:
-                if after:
-                    real(source, target)
-                raise KeyboardInterrupt
-            real(source, target)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "replace", replace_or_die)
-            with suppress(KeyboardInterrupt):
-                checkpoint.save(new)
+        with suppress(KeyboardInterrupt), broken_write(write, after):
+            checkpoint.save(new)
         found = checkpoint.load()
         assert found is not None
         loaded.append(found["n"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import sys
 import warnings
@@ -28,6 +27,7 @@ from armagnn.training.graphs import is_folder, read_graphs
 from armagnn.training.manifest import Manifest, to_bytes
 from armagnn.training.summary import draw_curves
 from armagnn_paper.tables import METHODS
+from broken_writes import broken_write
 from own_graphs import folder_of, quick, rings_and_paths, unlabelled, with_numbers
 
 KINDS = ("classes", "numbers")
@@ -476,26 +476,13 @@ def test_interrupted_and_resumed_it_is_the_same_run(
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("write", range(5))
-def test_killed_as_the_run_begins(
-    data: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: int, after: bool
-) -> None:
+def test_killed_as_the_run_begins(data: dict[str, Path], tmp_path: Path, write: int, after: bool) -> None:
     config = quick(data["classes"], epochs=2, seeds=1)
     whole = contents(train(config, tmp_path / "whole").path)
-    path, count, real = tmp_path / "run", 0, os.replace
+    path = tmp_path / "run"
 
-    def replace_or_die(source: Any, target: Any) -> None:
-        nonlocal count
-        count += 1
-        if count == write + 1:
-            if after:
-                real(source, target)
-            raise KeyboardInterrupt
-        real(source, target)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", replace_or_die)
-        with pytest.raises(KeyboardInterrupt):
-            train(config, path)
+    with broken_write(write, after), pytest.raises(KeyboardInterrupt):
+        train(config, path)
     if 2 * write + after < 5:  # config.json, graphs.json, manifest.json: the run had not begun
         with pytest.raises(RunError):
             Run.open(path)

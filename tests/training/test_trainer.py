@@ -17,6 +17,7 @@ from armagnn.errors import ParameterError, RunError
 from armagnn.training import Config, NodesConfig, Observer, Outcome, Run, train, trainer
 from armagnn.training import run_folder as run_module
 from armagnn.training.trainer import interrupts
+from broken_writes import broken_write
 from own_graphs import folder_of, quick, rings_and_paths
 
 # Seed 0 stops after 4 epochs, seed 1 after 10, seed 2 after 12: they leave the batch at 5, 10 and 15.
@@ -208,22 +209,10 @@ def test_elsewhere_than_in_the_main_thread_signals_are_left_alone() -> None:
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("write", range(19))
-def test_killed_at_any_write(
-    tmp_path: Path, whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch, write: int, after: bool
-) -> None:
-    path, count, real = tmp_path / "run", 0, os.replace
+def test_killed_at_any_write(tmp_path: Path, whole: dict[str, Any], write: int, after: bool) -> None:
+    path = tmp_path / "run"
 
-    def replace_or_die(source: Any, target: Any) -> None:
-        nonlocal count
-        count += 1
-        if count == write + 1:
-            if after:
-                real(source, target)
-            raise KeyboardInterrupt
-        real(source, target)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", replace_or_die)
+    with broken_write(write, after) as patch:
         patch.setattr(trainer, "EVERY", 0.0)  # a checkpoint at every look
         with pytest.raises(KeyboardInterrupt):
             train(CONFIG, path)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from armagnn import GraphOperator
@@ -42,6 +42,7 @@ def test_dropout(value: Any) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=8))
+@example("zero")
 def test_unknown_names(name: str) -> None:
     if name not in ("linear", "zero", "tied"):
         with pytest.raises(ParameterError, match="initial state"):

@@ -121,7 +121,7 @@ class ARMAConv(MessagePassing):
             lazy = " (or -1 to take it from the first input)"
             in_channels = checks.integer("in_channels", in_channels, 1, extra=lazy)
         if isinstance(act, str) and act in INITS:
-            raise ParameterError(f"act is {act!r}, which is an initial state: pass init={act!r} by name.")
+            raise ParameterError(f"act is {act!r}, an initial state and no activation: pass init={act!r} by name.")
         out_channels = checks.integer("out_channels", out_channels, 1)
         num_stacks = checks.integer("num_stacks", num_stacks, 1)
         num_layers = checks.integer("num_layers", num_layers, 1)

@@ -149,7 +149,9 @@ def test_arguments_stand_in_the_order_of_pyg() -> None:
     assert (ours.num_stacks, ours.num_layers, ours.shared_weights) == (2, 3, other.shared_weights)
     assert (ours.act, ours.dropout, ours.bias) == (torch.tanh, other.dropout, other.bias)
     assert ARMAConv(3, 4, init="zero", fixed_point=None, cached=True).init == "zero"
-    with pytest.raises(ParameterError, match="act is 'zero', an initial state and no activation: pass init='zero' by name"):
+    with pytest.raises(
+        ParameterError, match="act is 'zero', an initial state and no activation: pass init='zero' by name"
+    ):
         ARMAConv(3, 4, 2, 3, True, "zero")
     with pytest.raises(TypeError):
         ARMAConv(*given, "zero")  # type: ignore[misc]

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from armagnn import checks
 from armagnn.errors import ArmagnnError, DTypeError, ParameterError, shown
+from armagnn.torch_private import is_wrapped
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Read = Callable[[Any], Any]
@@ -207,7 +208,7 @@ def _bool(value: Any) -> bool:
 
 
 def _int(value: Any) -> int:
-    if isinstance(value, Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(value):
+    if isinstance(value, Tensor) and is_wrapped(value):
         return value  # type: ignore[return-value]  # a trial's own, under vmap
     try:
         return checks.integer("", value, -INT64 - 1, INT64)

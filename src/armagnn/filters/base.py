@@ -14,10 +14,10 @@ from torch import Tensor
 from armagnn.arguments import checked
 from armagnn.checks import choice, dense, instance, integer, real, real_tensor
 from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError, shown
-from armagnn.kernels.transforms import forward_mode, learned
 from armagnn.operators import GraphOperator
 from armagnn.operators.csr import fold, unfold
 from armagnn.solvers.eigen import eigh
+from armagnn.torch_private import forward_mode, learned
 
 Array = npt.NDArray[np.floating[Any]]
 Spectrum = tuple[Tensor, Tensor]

@@ -6,7 +6,7 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
 =============  =====================================================================================
 `backends`     which of the modules below runs on a device
 `ops`          the registered operators; `ops_gradients`, `ops_tangents`, `ops_vmap`: their derivatives backwards and
-               forwards, and their rules for vmap, which `rules` registers; `transforms`: which of these torch asks for
+               forwards, and their rules for vmap, which `rules` registers; `transforms`: batches of gradients
 `layer`        a whole ARMA layer as one operation, `layer_run`: its passes; `layer_trials`: many of them under vmap,
                which `cpu_trials` (one step) and `cpu_trial_stacks` (several) take one by one where `one_by_one` says so
 `signals`      the same for many signals on a small graph, which `cpu_signals` takes one by one

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels import reference
-from armagnn.kernels.transforms import traced
+from armagnn.torch_private import traced
 
 _HAS_NUMBA: Final = importlib.util.find_spec("numba") is not None
 _HAS_TRITON: Final = importlib.util.find_spec("triton") is not None

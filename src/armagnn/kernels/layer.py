@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels.layer_run import Matrix, Run, Settings
-from armagnn.kernels.transforms import forward_mode, gradients_by_loop, recording
+from armagnn.kernels.transforms import gradients_by_loop
+from armagnn.torch_private import forward_mode, graph_is_kept, recording, transforms_active
 
 
 class _Layer(torch.autograd.Function):
@@ -41,7 +42,7 @@ class _Layer(torch.autograd.Function):
         needs = ctx.needs_input_grad[7:]
         if torch.is_grad_enabled():  # somebody wants to differentiate this again
             return *(None,) * 7, *gradients_of(again, (x, w0, w, v, bias), seed, needs, g)
-        consume = not ctx.batched and not torch._C._autograd._get_current_graph_task_keep_graph()
+        consume = not ctx.batched and not graph_is_kept()
         run = Run(settings, op, sparse, x, v, trials)
         gradients = run.backward(g, seed, w0, w, v, bias, propagated, states, needs[0], consume)
         return *(None,) * 7, *gradients
@@ -90,6 +91,6 @@ def usable(op: Matrix, sparse: Matrix | None) -> bool:
         and not (sparse is not None and sparse[2].requires_grad)
         and not recording()
         and not forward_mode()
-        and not torch._C._are_functorch_transforms_active()
+        and not transforms_active()
         and not torch.is_autocast_enabled(op[2].device.type)
     )

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._C import _functorch
 
 from armagnn.kernels.layer import arma_layer
 from armagnn.kernels.layer_run import Matrix, Settings
 from armagnn.kernels.products import split
-from armagnn.kernels.transforms import apply_rule, batching, forward_mode, is_batched, needs_gradient, recording
+from armagnn.torch_private import apply_rule, batching, forward_mode, is_batched, needs_gradient, only_vmap, recording
 
 
 class Fixed(NamedTuple):
@@ -129,8 +128,7 @@ def usable_by_trials(op: Matrix, pattern: Matrix, fixed: tuple[Tensor, ...], fre
         fixed: further tensors that may differ from trial to trial, but must not need a gradient.
         free: those of which gradients can be had.
     """
-    stack = _functorch.get_interpreter_stack()
-    if stack is None or len(stack) != 1 or stack[0].key() != _functorch.TransformType.Vmap:
+    if not only_vmap():
         return False
     return (
         op[0].shape[0] > 1

@@ -17,20 +17,20 @@ from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._C import _functorch
 
 from armagnn.errors import GraphError, ShapeError
 from armagnn.kernels.backends import backend
-from armagnn.kernels.transforms import (
+from armagnn.kernels.transforms import forwards, gradients_by_vmap
+from armagnn.torch_private import (
     apply_rule,
     batching,
     forward_mode,
-    forwards,
-    gradients_by_vmap,
-    is_batched,
+    in_vmap_rule,
+    is_batched_by,
     materialised,
     primals,
     recording,
+    transforms_active,
 )
 
 ACTIVATIONS: Final = ("none", "relu", "leaky_relu", "elu", "tanh", "sigmoid")
@@ -291,14 +291,11 @@ def _call(name: str, args: tuple[Any, ...]) -> Tensor:
     if recording():
         return getattr(torch.ops.armagnn, name)(*args)  # type: ignore[no-any-return]
     rules = _rules[name]
-    if not torch._C._are_functorch_transforms_active():
+    if not transforms_active():
         return rules.eager.apply(*args)  # type: ignore[no-any-return,no-untyped-call]
-    if torch._C._dispatch_tls_is_dispatch_key_included(torch._C.DispatchKey.FuncTorchVmapMode):
-        # within the operator's own vmap rule, as when an exported program runs under vmap
+    if in_vmap_rule():
         return getattr(torch.ops.armagnn, name)(*args)  # type: ignore[no-any-return]
     interpreter = batching()
-    if interpreter is not None and any(
-        is_batched(arg) and _functorch.maybe_get_level(arg) == interpreter.level() for arg in args
-    ):
+    if interpreter is not None and any(is_batched_by(interpreter, arg) for arg in args):
         return apply_rule(interpreter, rules.vmap, args)
     return rules.transformed.apply(*args)  # type: ignore[no-any-return,no-untyped-call]

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels.backends import backend
-from armagnn.kernels.transforms import forwards, gradients_by_vmap, primals, traced
+from armagnn.kernels.transforms import forwards, gradients_by_vmap
+from armagnn.torch_private import primals, traced, transforms_active
 
 
 class _Product(torch.autograd.Function):
@@ -73,7 +74,7 @@ def product(a: Tensor, b: Tensor) -> Tensor:
         tensor([[1., 3., 5.]])
     """
     device = b.device.type
-    alone = device != "cuda" and not torch._C._are_functorch_transforms_active()
+    alone = device != "cuda" and not transforms_active()
     if alone or traced():  # there is nothing that torch would not do as well
         return a @ b
     if torch.is_autocast_enabled(device) and b.dtype != torch.float64:

@@ -17,7 +17,7 @@ from torch import Tensor
 from armagnn.kernels.backends import backend, cut_rows, keep_rows_whole
 from armagnn.kernels.lazy import compiled_or_plain
 from armagnn.kernels.reference import LONG
-from armagnn.kernels.transforms import learned
+from armagnn.torch_private import learned
 
 Array = npt.NDArray[Any]
 Structure = tuple[Tensor, Tensor, Tensor]

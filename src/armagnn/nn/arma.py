@@ -16,7 +16,7 @@ from armagnn import checks, kernels
 from armagnn.errors import MissingAttributeError, ParameterError, ShapeError, shown
 from armagnn.kernels.layer_run import Matrix
 from armagnn.kernels.layer_trials import Fixed, arma_trials, usable_by_trials
-from armagnn.kernels.transforms import is_batched, needs_gradient, refuse_transforms
+from armagnn.kernels.transforms import refuse_transforms
 from armagnn.nn import activations
 from armagnn.nn.checks import (
     check_features,
@@ -37,6 +37,7 @@ from armagnn.operators.csr import fold
 from armagnn.operators.modes import lasting
 from armagnn.operators.options import Kind
 from armagnn.solvers import FixedPoint, Statistics
+from armagnn.torch_private import is_batched, needs_gradient, transforms_active
 
 Weights = tuple[Tensor | None, Tensor | None, Tensor, Tensor | None]
 
@@ -223,7 +224,7 @@ class ARMAConv(MessagePassing):
         if self.fixed_point is not None:
             return self._converged(x, op).mean(0)
         function = self._unfused(x)
-        if function is None and torch._C._are_functorch_transforms_active() and len(x.shape) == 2:
+        if function is None and transforms_active() and len(x.shape) == 2:
             mapped = self._of_trials(x, op)
             if mapped is not None:
                 return mapped

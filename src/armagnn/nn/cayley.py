@@ -11,13 +11,13 @@ from torch.nn.parameter import Parameter
 
 from armagnn import checks, kernels
 from armagnn.errors import DTypeError, ParameterError
-from armagnn.kernels.transforms import is_batched, traced
 from armagnn.nn.cayley_transform import Jacobi, needed_degree, responses
 from armagnn.nn.checks import empty
 from armagnn.nn.conv import Conv, times
 from armagnn.nn.polynomial import chebyshev, chebyshev_coefficients, polynomial
 from armagnn.nn.spectral_form import spectral, spectral_blocks, spectral_pays, spectrum
 from armagnn.operators import CSR, GraphOperator
+from armagnn.torch_private import is_batched, traced
 
 MOST_POWERS: Final = 50
 """The largest K of a layer."""

@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 
 from armagnn import kernels
-from armagnn.kernels.transforms import forward_mode, forwards, gradients_by_loop, gradients_by_vmap, primals, traced
+from armagnn.kernels.transforms import forwards, gradients_by_loop, gradients_by_vmap
 from armagnn.operators import GraphOperator
 from armagnn.operators.csr import Arguments
+from armagnn.torch_private import forward_mode, is_wrapped, primals, traced
 
 ANGLES: Final = 65
 """Angles of h + i, from 0 to 90 degrees, at which coefficients are looked at."""
@@ -230,7 +231,7 @@ class Jacobi:
         if traced() or forward_mode() or not torch.is_grad_enabled():
             return False
         value = self.op.value
-        return not (value.requires_grad or torch._C._functorch.is_functorch_wrapped_tensor(value))
+        return not (value.requires_grad or is_wrapped(value))
 
 
 # ------------------------------------------------------------- of M trials: zooms (M) and signals (N, M, C, 1 or 2)
@@ -362,7 +363,7 @@ def _numbers(pairs: Tensor) -> Tensor:
     """Undo `_pairs`: without a copy, where complex numbers can be seen to fit over the pairs."""
     if pairs.shape[-1] == 1:
         return pairs.squeeze(-1)
-    if not (traced() or torch._C._functorch.is_functorch_wrapped_tensor(pairs)):
+    if not (traced() or is_wrapped(pairs)):
         *strides, last = pairs.stride()
         if last == 1 and not any(number % 2 for number in (pairs.storage_offset(), *strides)):
             return torch.view_as_complex(pairs)

@@ -22,12 +22,12 @@ import torch
 from torch import Tensor
 
 from armagnn import kernels
-from armagnn.kernels.transforms import learned, traced
 from armagnn.nn.conv import times
 from armagnn.nn.keep import once_per_operator
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.csr import Arguments
 from armagnn.operators.modes import may_be_kept, normal_mode
+from armagnn.torch_private import learned, traced
 
 MOST_BASES: Final = 64
 """Degrees (and devices) of which `chebyshev_coefficients` keeps what does not depend on the responses."""

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from armagnn import checks
 from armagnn.errors import DeviceError, DTypeError, GraphError, ShapeError
 from armagnn.kernels import cut_rows, keep_rows_whole
-from armagnn.kernels.transforms import traced
 from armagnn.operators import CSR
 from armagnn.operators.batches import GraphBatch
+from armagnn.torch_private import traced
 
 WHOLE: Final = 1 << 11
 """Graphs (and what a batch is padded by) of so many nodes at most are summed node after node on a GPU; in batches that

@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 
 from armagnn import kernels
-from armagnn.kernels.transforms import learned, traced
 from armagnn.nn.conv import times
 from armagnn.nn.keep import once_per_operator
 from armagnn.nn.polynomial import mixed
 from armagnn.operators import GraphOperator
 from armagnn.operators.modes import may_be_kept, normal_mode
 from armagnn.operators.spectra import BlockSpectrum
+from armagnn.torch_private import learned, traced
 
 MOST_NODES: Final = 1024
 """Nodes of a small graph: its vectors have 4 MiB in float32."""

@@ -16,10 +16,10 @@ from armagnn.checks import integer
 from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError
 from armagnn.kernels.random import MASK, philox
 from armagnn.kernels.slicing import Blocks, Slicer, Taken
-from armagnn.kernels.transforms import learned
 from armagnn.operators.graph import GraphOperator
 from armagnn.operators.modes import normal_mode
 from armagnn.operators.spectra import BlockSpectrum, GraphSpectra
+from armagnn.torch_private import learned
 
 SHUFFLE: Final = 200
 """Purpose of the numbers that shuffle the graphs of an epoch; see `armagnn.kernels.random`."""

@@ -8,14 +8,13 @@ from typing import Any, Final, Self
 
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
 from armagnn import checks, kernels
 from armagnn.errors import DeviceError, DTypeError, ShapeError
-from armagnn.kernels.transforms import learned, traced
 from armagnn.operators import entries
 from armagnn.operators.formats import SPARSE
 from armagnn.operators.modes import lasting, normal_mode
+from armagnn.torch_private import learned, register_tree, traced
 
 Arguments = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None]
 """A matrix as the kernels take it; see `armagnn.kernels.ops`."""
@@ -392,11 +391,6 @@ def _flatten(matrix: CSR) -> tuple[list[Any], list[Any]]:
     return _leaves(matrix), matrix._context()
 
 
-def _flatten_with_keys(matrix: CSR) -> tuple[list[tuple[Any, Any]], list[Any]]:
-    keys = (pytree.GetAttrKey(name) for name in _LEAVES)
-    return list(zip(keys, _leaves(matrix), strict=True)), matrix._context()
-
-
 def register(cls: type[CSR]) -> None:
     """Register a class of matrices as a pytree: its tensors are the leaves."""
 
@@ -407,14 +401,7 @@ def register(cls: type[CSR]) -> None:
         matrix._restore(context)
         return matrix
 
-    pytree.register_pytree_node(
-        cls,
-        _flatten,
-        unflatten,
-        serialized_type_name=f"armagnn.{cls.__name__}",
-        flatten_with_keys_fn=_flatten_with_keys,
-    )
-    torch.serialization.add_safe_globals([cls])  # an exported program keeps its example inputs, and must load again
+    register_tree(cls, _LEAVES, _flatten, unflatten)
 
 
 register(CSR)

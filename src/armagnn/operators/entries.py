@@ -11,8 +11,8 @@ from torch import Tensor
 
 from armagnn import checks
 from armagnn.errors import DeviceError, DTypeError, GraphError, ShapeError, shown
-from armagnn.kernels.transforms import traced
 from armagnn.operators.formats import check_ids, check_pointer, check_torch_sparse, read_scipy
+from armagnn.torch_private import traced
 
 CLEAN = "clean them before building"
 FEW: Final = 10**7

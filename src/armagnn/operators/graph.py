@@ -17,13 +17,13 @@ from armagnn.errors import (
     SymmetryError,
     UnknownNameError,
 )
-from armagnn.kernels.transforms import learned, traced
 from armagnn.operators import entries, normalize
 from armagnn.operators.csr import CSR, register
 from armagnn.operators.extremes import extremal_eigenvalues
 from armagnn.operators.joining import check_alike, join
 from armagnn.operators.modes import may_be_kept, normal_mode
 from armagnn.operators.options import KINDS, OPTIONS, Kind, Options
+from armagnn.torch_private import learned, traced
 
 if TYPE_CHECKING:
     from armagnn.operators.spectra import BlockSpectrum

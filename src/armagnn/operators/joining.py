@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from armagnn.errors import DeviceError, DTypeError, GraphError
-from armagnn.kernels.transforms import learned
+from armagnn.torch_private import learned
 
 if TYPE_CHECKING:
     from armagnn.operators.graph import GraphOperator

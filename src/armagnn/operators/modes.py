@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from armagnn.kernels.transforms import learned, recording
+from armagnn.torch_private import is_wrapped, learned, recording
 
 
 def normal_mode() -> AbstractContextManager[Any]:
@@ -35,6 +35,6 @@ def may_be_kept(tensor: Tensor) -> bool:
     return not (
         recording()
         or learned(tensor)
-        or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        or is_wrapped(tensor)
         or (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
     )

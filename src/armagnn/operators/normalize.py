@@ -22,8 +22,8 @@ from torch import Tensor
 
 from armagnn import checks, kernels
 from armagnn.errors import GraphError
-from armagnn.kernels.transforms import traced
 from armagnn.operators.csr import CSR, assemble
+from armagnn.torch_private import traced
 
 
 def needs_diagonal(kind: str, gamma: float, shift: float) -> bool:

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from armagnn.errors import ParameterError, SymmetryError
 from armagnn.kernels.blocks import DenseBlocks
-from armagnn.kernels.transforms import learned
 from armagnn.operators.graph import GraphOperator
 from armagnn.operators.modes import normal_mode
+from armagnn.torch_private import learned
 
 AT_ONCE: Final = 1 << 22
 """Numbers of the matrices that are decomposed at a time, about."""

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from armagnn.torch_private import transforms_active
+
 
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
     """-mean over nodes of log softmax(logits_i)[y_i]; with many labels per node, the mean of all binary entropies.
@@ -21,7 +23,7 @@ def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
     """
     if y.dim() == 2:
         return F.binary_cross_entropy_with_logits(logits, y.to(logits.dtype))
-    if torch._C._are_functorch_transforms_active() and logits.shape[:-1] == y.shape:
+    if transforms_active() and logits.shape[:-1] == y.shape:
         # there torch takes its loss apart in Python, which is slower
         return -logits.log_softmax(-1).gather(-1, y.unsqueeze(-1)).mean()
     return F.cross_entropy(logits, y)

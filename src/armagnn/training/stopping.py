@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from armagnn.checks import choice, integer
+from armagnn.torch_private import copy_all
 
 RULES: Final = ("accuracy", "loss")
 """The rules that a training may stop by."""
@@ -93,7 +94,7 @@ class Keeper:
         """Keep the parameters of the trials that are wanted."""
         if wanted.device.type == "cpu":  # where looking costs nothing, copying all of them would
             if bool(wanted.all()):
-                torch._foreach_copy_(list(self.kept.values()), [param.detach() for param in params.values()])
+                copy_all(list(self.kept.values()), [param.detach() for param in params.values()])
                 return
             for index in wanted.nonzero().flatten().tolist():
                 for name, param in params.items():

@@ -26,6 +26,7 @@ from armagnn.errors import ParameterError, RunError, shown
 from armagnn.kernels import backend
 from armagnn.kernels.random import keys, seeded, source
 from armagnn.nn.drop import Zero
+from armagnn.torch_private import tree_map
 from armagnn.training.cuda_graphs import EAGER, Recorder
 from armagnn.training.malloc import keep_freed_memory
 from armagnn.training.outcome import MOST_TRIALS, Outcome, Setting
@@ -215,7 +216,7 @@ class Trials:
             return vmap(function, in_dims=(self.axes, *(0 for _ in others)))(params, *others)
         alone = {name: param.squeeze(self.axes[name]) for name, param in params.items()}
         results = function(alone, *(other.squeeze(0) for other in others))
-        return torch.utils._pytree.tree_map(lambda t: t.unsqueeze(0), results)
+        return tree_map(lambda t: t.unsqueeze(0), results)
 
     def _predict(self, params: dict[str, Tensor]) -> Predict:
         return lambda *inputs: functional_call(self.network, params, inputs)

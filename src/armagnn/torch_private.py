@@ -1,0 +1,208 @@
+"""All that this package asks of private parts of torch, in one file: a new version of torch is checked here.
+
+The first three names are torch's own functions, so that asking costs nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, TypeVar
+
+import torch
+from torch import Tensor
+from torch._C import _functorch
+from torch._functorch.autograd_function import VmapInfo
+from torch._functorch.pyfunctorch import VmapInterpreter, retrieve_current_functorch_interpreter
+from torch.autograd import forward_ad
+from torch.utils import _pytree
+
+T = TypeVar("T")
+
+transforms_active: Final = torch._C._are_functorch_transforms_active
+"""Returns whether a transform of ``torch.func`` is at work: vmap, grad, jvp, ..."""
+
+is_wrapped: Final = _functorch.is_functorch_wrapped_tensor
+"""Returns whether a tensor belongs to such a transform, and must not outlive it."""
+
+graph_is_kept: Final = torch._C._autograd._get_current_graph_task_keep_graph
+"""Returns whether the backward pass that runs may run again: ``retain_graph=True``."""
+
+# ------------------------------------------------------------------------------------------------------------ recording
+
+
+def traced() -> bool:
+    """Return whether what runs is recorded, to run again on other values: compiled, exported or by ``torch.jit.trace``.
+
+    No value may then decide what is done.
+    """
+    return torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+
+
+def recording() -> bool:
+    """Return whether what runs is `traced` or seen by a mode of torch: fake tensors, counters.
+
+    What is called must then be registered operators, each of which the recording keeps as one node.
+    """
+    return (
+        torch.compiler.is_compiling()
+        or bool(torch._C._len_torch_dispatch_stack())
+        or torch._C._get_tracing_state() is not None
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------------- vmap
+
+
+def batching() -> VmapInterpreter | None:
+    """Return the innermost transform, if there is one and it is vmap."""
+    if transforms_active():
+        interpreter = retrieve_current_functorch_interpreter()
+        if isinstance(interpreter, VmapInterpreter):
+            return interpreter
+    return None
+
+
+def only_vmap() -> bool:
+    """Return whether one vmap is at work, and no other transform."""
+    stack = _functorch.get_interpreter_stack()
+    return stack is not None and len(stack) == 1 and stack[0].key() == _functorch.TransformType.Vmap
+
+
+def in_vmap_rule() -> bool:
+    """Return whether torch runs an operator's rule for vmap, as when an exported program runs under vmap."""
+    return torch._C._dispatch_tls_is_dispatch_key_included(torch._C.DispatchKey.FuncTorchVmapMode)
+
+
+def is_batched(tensor: Any) -> bool:
+    """Return whether a tensor stands for those of all trials of a vmap."""
+    return isinstance(tensor, Tensor) and bool(_functorch.is_batchedtensor(tensor))
+
+
+def is_batched_by(interpreter: VmapInterpreter, tensor: Any) -> bool:
+    """Return whether it is the trials of this vmap that a tensor stands for."""
+    return is_batched(tensor) and _functorch.maybe_get_level(tensor) == interpreter.level()
+
+
+def apply_rule(interpreter: VmapInterpreter, rule: Callable[..., tuple[Tensor, int]], args: tuple[Any, ...]) -> Tensor:
+    """Apply a rule for vmap to arguments of which at least one differs along its axis.
+
+    It is what torch does with the rule of an autograd Function, in a tenth of the time: that goes through a dispatcher
+    written in Python, and searches all arguments for tensors within tensors.
+    """
+    level = interpreter.level()
+    unwrapped = [_functorch._unwrap_batched(a, level) if isinstance(a, Tensor) else (a, None) for a in args]
+    info = VmapInfo(interpreter.batch_size(), interpreter.randomness())
+    with interpreter.lower():
+        out, dim = rule(info, tuple(dim for _, dim in unwrapped), *(arg for arg, _ in unwrapped))
+    return _functorch._add_batch_dim(out, dim, level)
+
+
+# ---------------------------------------------------------------------------------------------------------- derivatives
+
+
+def forward_mode() -> bool:
+    """Return whether derivatives are carried forwards, by ``torch.func.jvp`` or ``torch.autograd.forward_ad``."""
+    return forward_ad._current_level >= 0 and not torch.compiler.is_compiling()
+
+
+def forward_mode_enabled() -> AbstractContextManager[Any]:
+    """Return a context in which derivatives are carried forwards, also where torch has switched that off."""
+    return forward_ad._set_fwd_grad_enabled(True)
+
+
+def learned(value: Tensor) -> bool:
+    """Return whether derivatives by the values of a matrix are wanted, backwards or forwards."""
+    return value.requires_grad or (
+        forward_mode() and forward_ad.unpack_dual(_innermost(value)).tangent is not None  # type: ignore[no-untyped-call]
+    )
+
+
+def needs_gradient(tensor: Tensor) -> bool:
+    """Return whether derivatives by a tensor are wanted, or, under vmap, by those of the trials it stands for."""
+    return learned(_innermost(tensor))  # a batched tensor itself always says that it needs none
+
+
+def _innermost(tensor: Tensor) -> Tensor:
+    """Return the tensor of all trials that a batched one stands for."""
+    while is_batched(tensor):
+        tensor = _functorch.get_unwrapped(tensor)
+    return tensor
+
+
+def primals(ctx: Any) -> tuple[Any, ...]:
+    """Return what a Function has saved for its derivative forwards, without the tangents of this level."""
+    return tuple(None if t is None else forward_ad.unpack_dual(t).primal for t in ctx.saved_tensors)  # type: ignore[no-untyped-call]
+
+
+def materialised(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return arguments with memory behind all tensors: torch has tangents that are zero without having any."""
+    return tuple(
+        torch.zeros(arg.shape, dtype=arg.dtype, device=arg.device)
+        if isinstance(arg, Tensor) and arg._is_zerotensor()
+        else arg
+        for arg in args
+    )
+
+
+# ------------------------------------------------------------------------------ batches of gradients (is_grads_batched)
+
+_LEVEL: Final = 1
+"""Of the vmap behind ``is_grads_batched=True``, which is older than that of ``torch.func`` and is never nested."""
+
+
+def is_gradient_batch(gradient: Any) -> bool:
+    """Return whether a gradient stands for those of a batch."""
+    return isinstance(gradient, Tensor) and bool(_functorch.is_legacy_batchedtensor(gradient))
+
+
+def unbatched(gradient: Tensor) -> Tensor:
+    """Return the gradients of a batch as one tensor, the batch first."""
+    return torch._remove_batch_dim(gradient, _LEVEL, 0, 0)
+
+
+def batched(gradients: Tensor) -> Tensor:
+    """Undo `unbatched`; contiguous, for where torch copies strides, it wants the batch in front."""
+    return torch._add_batch_dim(gradients.contiguous(), 0, _LEVEL)
+
+
+# --------------------------------------------------------------------------------------------- collections of tensors
+
+
+def copy_all(targets: list[Tensor], sources: list[Tensor]) -> None:
+    """Copy each tensor of one list to its partner in another, in one call."""
+    torch._foreach_copy_(targets, sources)
+
+
+def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:
+    """Return nested tuples, lists and dictionaries with a function applied to every leaf."""
+    return _pytree.tree_map(function, tree)
+
+
+def register_tree(
+    cls: type[T],
+    names: Sequence[str],
+    flatten: Callable[[T], tuple[list[Any], Any]],
+    unflatten: Callable[[Iterable[Any], Any], T],
+) -> None:
+    """Let torch see the tensors of a class, its leaves, with the names of the attributes that hold them.
+
+    Args:
+        cls: the class.
+        names: of the leaves.
+        flatten: returns the leaves of an object, and what else it is made of.
+        unflatten: makes an object of both.
+    """
+
+    def flatten_with_keys(value: T) -> tuple[list[tuple[Any, Any]], Any]:
+        leaves, context = flatten(value)
+        return [(_pytree.GetAttrKey(name), leaf) for name, leaf in zip(names, leaves, strict=True)], context
+
+    _pytree.register_pytree_node(
+        cls,
+        flatten,
+        unflatten,
+        serialized_type_name=f"armagnn.{cls.__name__}",
+        flatten_with_keys_fn=flatten_with_keys,
+    )
+    torch.serialization.add_safe_globals([cls])  # an exported program keeps its example inputs, and must load again

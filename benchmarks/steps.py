@@ -18,9 +18,9 @@ from armagnn_paper.graph_tables import graph_config
 from armagnn_paper.node_classification import paper_config
 from armagnn_paper.published_graphs import REGRESSION
 
+from armagnn.tasks.contract import Room
 from armagnn.training import Trials
 from armagnn.training.cuda_graphs import EAGER, Recorder
-from armagnn.training.task import Room
 
 DEVICE = torch.device("cuda")
 WARMUP, PROFILED, SHOWN = 2, 2, 24

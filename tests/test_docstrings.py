@@ -20,7 +20,7 @@ MODULES = [
 ]  # fmt: skip
 WITH_EXAMPLES = {
     "kernels.gather", "kernels.random", "kernels.backends", "operators.csr", "operators.graph", "filters.arma",
-    "nn.arma", "solvers.conjugate_gradients", "spectral.spectrum", "data.folds", "tasks.graph", "training.trials",
+    "nn.arma", "solvers.conjugate_gradients", "spectral.spectrum", "data.folds", "tasks.graph_task", "training.trials",
     "paper.jobs",
 }  # fmt: skip
 

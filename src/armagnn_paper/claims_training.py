@@ -13,7 +13,7 @@ from torch import Tensor
 from armagnn.data import NodeDataset, load
 from armagnn.operators import CSR, GraphOperator
 from armagnn.tasks import NodeNet, NodeTask
-from armagnn.training.nodes import NodesConfig
+from armagnn.training import NodesConfig
 from armagnn.training.outcome import Outcome, Setting
 from armagnn.training.trials import Trials
 from armagnn_paper.tables import paper_config

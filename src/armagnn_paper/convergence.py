@@ -26,7 +26,7 @@ from armagnn.nn.drop import drop
 from armagnn.operators import CSR, GraphOperator
 from armagnn.sealed import read_table, write_sealed
 from armagnn.solvers import FixedPoint
-from armagnn.tasks.metrics import accuracy, cross_entropy
+from armagnn.tasks.node_task import accuracy, cross_entropy
 
 DATASETS: Final = ("cora", "citeseer", "chain-50", "chain-100")
 COLUMNS: Final = ("dataset", "method", "protocol", "run", "seed", "metric", "value")

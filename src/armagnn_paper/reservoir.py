@@ -27,7 +27,7 @@ from armagnn.checks import choice, integer
 from armagnn.data import Fold, Scaler, folds, load, load_graphs, node_features, nodes_of, own_split
 from armagnn.nn.reservoir import ReservoirARMA, pool_states
 from armagnn.operators import CSR, GraphOperator
-from armagnn.training.nodes import NodesConfig
+from armagnn.training import NodesConfig
 from armagnn_paper.table import Cell
 from armagnn_paper.tables import NODES as TABLE_1
 from armagnn_paper.training_time import train_once

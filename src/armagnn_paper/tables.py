@@ -38,12 +38,10 @@ import numpy as np
 from armagnn.data.qm9 import TARGETS
 from armagnn.errors import ParameterError
 from armagnn.nn.make import PEERS
+from armagnn.training import GraphsConfig, NodesConfig, SignalsConfig
 from armagnn.training.config import Config
-from armagnn.training.graphs import GraphsConfig
 from armagnn.training.hyperparameters import GRAPHS as HYPERPARAMETERS
 from armagnn.training.hyperparameters import graph_order, group, node_defaults, signal_defaults
-from armagnn.training.nodes import NodesConfig
-from armagnn.training.signals import SignalsConfig
 from armagnn_paper import published
 from armagnn_paper.search import Budget, Search, log_uniform
 from armagnn_paper.table import Cell, Table

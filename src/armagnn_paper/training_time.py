@@ -15,8 +15,8 @@ from armagnn.checks import integer
 from armagnn.data import NodeDataset, load
 from armagnn.errors import DataError
 from armagnn.sealed import read_table
+from armagnn.training import NodesConfig
 from armagnn.training.config import torch_device
-from armagnn.training.nodes import NodesConfig
 from armagnn.training.outcome import Outcome
 from armagnn_paper.summaries import LABELS
 from armagnn_paper.tables import NODES, paper_config

@@ -191,7 +191,7 @@ def test_ctrl_c_before_the_run(run: CliRunner, tmp_path: Path, monkeypatch: pyte
     def stop(name: str, **options: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("armagnn.training.nodes.load", stop)
+    monkeypatch.setattr("armagnn.training.node_training.load", stop)
     result = run.invoke(app, ["train", "--out", str(tmp_path / "run"), *QUICK])
     assert result.exit_code == 130
     assert "before the run began" in result.stderr
@@ -403,7 +403,7 @@ def test_bugs_keep_their_traceback(run: CliRunner, tmp_path: Path, monkeypatch: 
     def bug(name: str, **options: str) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("armagnn.training.nodes.load", bug)
+    monkeypatch.setattr("armagnn.training.node_training.load", bug)
     result = run.invoke(app, ["train", "--out", str(tmp_path / "run"), *QUICK])
     assert isinstance(result.exception, RuntimeError)
 

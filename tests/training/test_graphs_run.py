@@ -23,9 +23,9 @@ from armagnn.data.arrays import pack_arrays
 from armagnn.errors import DataError, ParameterError, RunError, UnknownNameError
 from armagnn.training import Description, GraphsConfig, NodesConfig, Observer, Run, predict, train
 from armagnn.training import run_folder as run_module
-from armagnn.training.graphs import is_folder, read_graphs
+from armagnn.training.graph_training import is_folder, read_graphs
 from armagnn.training.manifest import Manifest, to_bytes
-from armagnn.training.summary import draw_curves
+from armagnn.training.outcome import draw_curves
 from armagnn_paper.tables import METHODS
 from broken_writes import broken_write
 from own_graphs import folder_of, quick, rings_and_paths, unlabelled, with_numbers
@@ -207,7 +207,7 @@ def test_graphs_larger_than_all_of_training_and_without_edges(finished: dict[str
 def test_many_graphs_are_predicted_a_part_at_a_time(finished: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run.open(finished["numbers"])
     whole = predict(run).values
-    monkeypatch.setattr(sys.modules["armagnn.training.graphs"], "CHUNK", 20)  # the module, not the function
+    monkeypatch.setattr(sys.modules["armagnn.training.graph_training"], "CHUNK", 20)  # the module, not the function
     torch.testing.assert_close(predict(run).values, whole)
 
 

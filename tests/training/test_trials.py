@@ -15,7 +15,7 @@ from armagnn import CSR
 from armagnn.data import NodeDataset
 from armagnn.kernels.random import keys, seeded, source
 from armagnn.tasks import NodeNet, NodeTask
-from armagnn.tasks.metrics import accuracy, cross_entropy
+from armagnn.tasks.node_task import accuracy, cross_entropy
 from armagnn.training import Outcome, Setting, Trials
 from armagnn.training.trials import DRAWS, _make_current
 

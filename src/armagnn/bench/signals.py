@@ -20,7 +20,7 @@ from armagnn.data.mnist import grid_graph
 from armagnn.data.signals import SignalsDataset
 from armagnn.errors import ParameterError, shown
 from armagnn.operators import CSR, coarsen
-from armagnn.tasks.signal import Levels, SignalNet, SignalTask, pooled_nodes
+from armagnn.tasks.signal_task import Levels, SignalNet, SignalTask, pooled_nodes
 from armagnn.training.outcome import Setting
 from armagnn.training.trials import Trials
 

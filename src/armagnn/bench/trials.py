@@ -10,7 +10,7 @@ from typing import Final
 from armagnn.bench.report import Comparison
 from armagnn.bench.timing import check_sizes
 from armagnn.data import NodeDataset, load
-from armagnn.training.nodes import NodesConfig
+from armagnn.training import NodesConfig
 
 REQUIRED: Final = 3.0
 

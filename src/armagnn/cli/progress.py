@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from armagnn.training.config import Config
-from armagnn.training.observer import Observer
 from armagnn.training.outcome import Outcome
 from armagnn.training.record import Record
+from armagnn.training.trainer import Observer
 
 MAIN_METRICS: Final = ("accuracy", "micro_f1", "mse")
 """The first of them that a trial has is shown."""

@@ -1,15 +1,23 @@
-"""``armagnn show``: what was trained, how well."""
+"""``armagnn show``: what was trained, and how well: a row for each trial, mean ± deviation, and the paper's numbers."""
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from armagnn import training
-from armagnn.cli.consoles import output_console
-from armagnn.cli.report import print_report
+from armagnn.cli.consoles import output_console, whole_table
+
+COLUMNS: Final = {"accuracy": "acc. %", "micro_f1": "micro-F1 %", "mse": "MSE"}
+PERCENT: Final = ("accuracy", "micro_f1")
+ABSOLUTE: Final = "mae "
+PUBLISHED: Final = "armagnn.published"
+"""The group of entry points that know published numbers: functions of a configuration."""
 
 
 def show(
@@ -31,3 +39,71 @@ def show(
         console.print(
             f"Not finished. Continue with: {opened.resume_command}", highlight=False, markup=False, soft_wrap=True
         )
+
+
+def print_report(console: Console, run: training.Run) -> None:
+    """Print the table of a finished run and what is to be known about it."""
+    metrics, config = run.metrics(), run.config
+    shown = [(split, name) for split in ("val", "test") for name in COLUMNS if name in metrics[split]]
+    shown = [column for column in shown if column != ("val", "mse")]  # which is the loss
+    heads = [f"{'val.' if split == 'val' else split} {COLUMNS[name]}" for split, name in shown]
+    table = whole_table("seed", "epoch", "val. loss", *heads, title=Text(config.title))
+    for column in table.columns:
+        column.justify = "right"
+    for trial in metrics["trials"]:
+        chosen = trial["seed"] == metrics["best_seed"]
+        table.add_row(
+            f"{'* ' if chosen else ''}{trial['seed']}",
+            str(trial["best_epoch"]),
+            f"{trial['val']['loss']:.4f}",
+            *(_number(name, trial[split][name]) for split, name in shown),
+        )
+    table.add_section()
+    several = len(metrics["trials"]) > 1  # a single one has no deviation
+
+    def mean(name: str, found: dict[str, float]) -> str:
+        return _number(name, found["mean"]) + (f" ± {_number(name, found['std'])}" if several else "")
+
+    table.add_row("mean", "", "", *(mean(name, metrics[split][name]) for split, name in shown), style="bold")
+    published = _published(config)
+    if published is not None:
+        text = "{:.1f} ± {:.1f}".format(*published)
+        table.add_row("paper", "", "", *(text if column == ("test", "accuracy") else "" for column in shown))
+    console.print(table)
+    for name, found in metrics["test"].items():
+        if name.startswith(ABSOLUTE):
+            deviation = f" ± {found['std']:.2g}" if several else ""
+            console.print(
+                f"{name.removeprefix(ABSOLUTE)}: mean absolute error on test graphs {found['mean']:.4g}{deviation}, in "
+                "its own units",
+                highlight=False,
+                markup=False,
+            )
+    if published is not None:
+        console.print(
+            f"Stopped on validation {config.stop_on}, patience {config.patience}; "
+            "the paper's text: accuracy, patience 50.",
+            style="dim",
+            highlight=False,
+        )
+    if isinstance(config, training.GraphsConfig):
+        train, val, test = training.Description.read(run).sizes
+        console.print(
+            f"Fold {config.fold} of 10: {train} graphs for training, {val} for stopping, {test} for the test.",
+            style="dim",
+            highlight=False,
+        )
+    console.print("* best on validation: its weights are the run's weights.", style="dim")
+
+
+def _published(config: training.Config) -> tuple[float, float] | None:
+    """Mean and deviation of the test accuracy that was published for the same task, if a package knows it."""
+    for entry in entry_points(group=PUBLISHED):
+        found: tuple[float, float] | None = entry.load()(config)
+        if found is not None:
+            return found
+    return None
+
+
+def _number(metric: str, value: float) -> str:
+    return f"{100 * value:.1f}" if metric in PERCENT else f"{value:.4f}"

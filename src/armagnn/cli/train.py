@@ -13,7 +13,7 @@ from rich.console import Console
 
 from armagnn.cli.consoles import notes_console, output_console
 from armagnn.cli.progress import TrainingProgress
-from armagnn.cli.report import print_report
+from armagnn.cli.show import print_report
 from armagnn.errors import ParameterError, RunError
 from armagnn.nn.make import layer_names
 from armagnn.training.config import RUN, Config, config_of, data_name, kinds

@@ -16,8 +16,8 @@ from armagnn.solvers.eigen import MAX_NODES
 from armagnn.spectral import band_response, empirical_gain, empirical_response, spectrum, stack_outputs
 from armagnn.spectral.plot import new_figure, plot_response, scatter_response
 from armagnn.training.experiment import Experiment
-from armagnn.training.graphs import GraphsExperiment
-from armagnn.training.nodes import NodesExperiment
+from armagnn.training.graph_training import GraphsExperiment
+from armagnn.training.node_training import NodesExperiment
 from armagnn.training.run_folder import Run
 
 BANDS: Final = 25

@@ -1,8 +1,8 @@
 """Tasks: architecture, loss and metrics of each experiment of the paper."""
 
-from armagnn.tasks.graph import GRAPH_RATES, GraphNet, GraphTask
-from armagnn.tasks.node import RATES, NodeNet, NodeTask, conv_options
-from armagnn.tasks.signal import SIGNAL_RATES, SignalNet, SignalTask, pooled_nodes
+from armagnn.tasks.graph_task import GRAPH_RATES, GraphNet, GraphTask
+from armagnn.tasks.node_task import RATES, NodeNet, NodeTask, conv_options
+from armagnn.tasks.signal_task import SIGNAL_RATES, SignalNet, SignalTask, pooled_nodes
 
 __all__ = [
     "GRAPH_RATES",

@@ -12,13 +12,12 @@ if TYPE_CHECKING:
     from armagnn.training.config import Config
     from armagnn.training.description import Description
     from armagnn.training.experiment import predict
-    from armagnn.training.graphs import GraphsConfig, GraphsPrediction
-    from armagnn.training.nodes import NodesConfig, NodesPrediction
-    from armagnn.training.observer import Observer
+    from armagnn.training.graph_training import GraphsConfig, GraphsPrediction
+    from armagnn.training.node_training import NodesConfig, NodesPrediction
     from armagnn.training.outcome import Outcome, Setting
     from armagnn.training.run_folder import Run
-    from armagnn.training.signals import SignalsConfig, SignalsPrediction
-    from armagnn.training.trainer import train
+    from armagnn.training.signal_training import SignalsConfig, SignalsPrediction
+    from armagnn.training.trainer import Observer, train
     from armagnn.training.trials import Trials
 
 __all__ = [
@@ -45,13 +44,12 @@ lazily(
         "armagnn.training.config": "Config",
         "armagnn.training.description": "Description",
         "armagnn.training.experiment": "predict",
-        "armagnn.training.graphs": "GraphsConfig GraphsPrediction",
-        "armagnn.training.nodes": "NodesConfig NodesPrediction",
-        "armagnn.training.observer": "Observer",
+        "armagnn.training.graph_training": "GraphsConfig GraphsPrediction",
+        "armagnn.training.node_training": "NodesConfig NodesPrediction",
         "armagnn.training.outcome": "Outcome Setting",
         "armagnn.training.run_folder": "Run",
-        "armagnn.training.signals": "SignalsConfig SignalsPrediction",
-        "armagnn.training.trainer": "train",
+        "armagnn.training.signal_training": "SignalsConfig SignalsPrediction",
+        "armagnn.training.trainer": "Observer train",
         "armagnn.training.trials": "Trials",
     },
 )

@@ -265,7 +265,7 @@ class Config:
 KINDS: Final[dict[str, type[Config]]] = {}
 """The configuration of each kind of task that has been imported."""
 
-OURS: Final = {kind: f"armagnn.training.{kind}" for kind in ("nodes", "graphs", "signals")}
+OURS: Final = {f"{kind}s": f"armagnn.training.{kind}_training" for kind in ("node", "graph", "signal")}
 """The modules of the kinds of this package; other packages name theirs as entry points of the group `TASKS`."""
 
 TASKS: Final = "armagnn.tasks"

@@ -14,7 +14,7 @@ from armagnn.checks import LARGEST
 from armagnn.data import Fold, GraphsDataset, NodeFeatures, Scaler, node_features
 from armagnn.data.graphs import FEATURE_KINDS
 from armagnn.errors import DataError, RunError
-from armagnn.tasks.graph import fit_scalers
+from armagnn.tasks.graph_task import fit_scalers
 from armagnn.training.manifest import AGAIN
 from armagnn.training.run_folder import Run
 

@@ -12,16 +12,15 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol, Self
 
 from armagnn.errors import ParameterError, RunError, UnknownNameError
-from armagnn.training.observer import Observer
-from armagnn.training.pools import GLANCE, Lost, Pool, Processes, ThisProcess, Work
+from armagnn.training.pools import GLANCE, Lost, Pool, Processes, RayPool, ThisProcess, Work
 from armagnn.training.record import Record
 from armagnn.training.results_store import Store
-from armagnn.training.trainer import interrupts
+from armagnn.training.trainer import Observer, interrupts
 
 ATTEMPTS = 3  # of a job whose workers die
 
 
-class Job(Protocol):
+class TrialJob(Protocol):
     """A batch of trials that are done together: a frozen dataclass that can be pickled.
 
     A job may also have ``gpus``, the number that it needs: 0 if it has none. One that needs any is done in this process
@@ -37,7 +36,7 @@ class Job(Protocol):
 
 
 def execute(
-    jobs: Sequence[Job],
+    jobs: Sequence[TrialJob],
     work: Work,
     store: Store,
     workers: int = 1,
@@ -85,17 +84,15 @@ def execute(
 
 def _make_pool(engine: str, workers: int, work: Work, *, gpus: bool) -> Pool:
     if engine == "ray":
-        from armagnn.training.ray_engine import RayPool  # Ray is an extra, and slow to import
-
         return RayPool(work)
     if engine != "local":
         raise UnknownNameError("engine", engine, ("local", "ray"))
     return Processes(work, workers) if workers > 1 and not gpus else ThisProcess(work, workers)
 
 
-def _keep_missing(jobs: Iterable[Job], store: Store, observer: Observer) -> list[Job]:
+def _keep_missing(jobs: Iterable[TrialJob], store: Store, observer: Observer) -> list[TrialJob]:
     """What is left to do of `jobs`; trials that the store has are reported."""
-    left: list[Job] = []
+    left: list[TrialJob] = []
     for job in jobs:
         missing = store.missing(job.keys)
         _report_kept(set(job.keys) - set(missing), store, observer)
@@ -114,7 +111,7 @@ def _report_kept(keys: Collection[str], store: Store, observer: Observer) -> Non
 class _Execution:
     """One call of :func:`execute`: which jobs wait, which are at work, how often their workers died."""
 
-    def __init__(self, jobs: Sequence[Job], store: Store, pool: Pool, observer: Observer) -> None:
+    def __init__(self, jobs: Sequence[TrialJob], store: Store, pool: Pool, observer: Observer) -> None:
         self._store, self._pool, self._observer = store, pool, observer
         self._jobs = dict(enumerate(jobs))
         self._waiting = deque(self._jobs)

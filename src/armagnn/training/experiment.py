@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import torch
 from torch import nn
 
 from armagnn.errors import ParameterError, RunError, shown
+from armagnn.tasks.contract import Task
 from armagnn.training.config import Config
-from armagnn.training.outcome import Setting
+from armagnn.training.outcome import Setting, batches
 from armagnn.training.run_folder import Run
-from armagnn.training.sizes import check_memory, outline
-from armagnn.training.task import Task
-from armagnn.training.trials import Trials
+from armagnn.training.trials import SEEDS_BYTES, Trials
+
+COPIES: Final = 5
+"""Of the parameters of a trial: themselves, their gradient, Adam's two means, and the best ones so far."""
+
+Net = TypeVar("Net", bound=nn.Module)
 
 
 class Experiment(ABC):
@@ -135,3 +140,46 @@ def predict(run: Run, data: Any = None) -> Prediction:
     if not isinstance(run, Run):
         raise ParameterError(f"run must be a run that is open, as Run.open(path) gives it, got {shown(run)}.")
     return run.config.predict(run, data)
+
+
+# ---------------------------------------------------------------------------------------------------------------- sizes
+
+
+def outline(build: Callable[[], Net]) -> Net:
+    """The network that `build` makes, with the shapes of its parameters but no memory behind them.
+
+    Example:
+        >>> outline(lambda: nn.Linear(10**6, 10**6)).weight.shape
+        torch.Size([1000000, 1000000])
+    """
+    with torch.device("meta"):
+        return build()
+
+
+def check_memory(net: nn.Module, config: Config, nodes: int) -> None:
+    """Refuse a training that must take more memory than there is.
+
+    Args:
+        net: the network, or its outline.
+        config: of the training.
+        nodes: that the network sees at a time.
+    """
+    width = getattr(config, "hidden", 1) * (getattr(config, "stacks", 1) if config.conv == "arma" else 1)
+    numbers = COPIES * sum(param.numel() for param in net.parameters()) + nodes * width
+    trial = 4 * numbers + 8 * 3 * config.epochs + SEEDS_BYTES
+    needed, there = trial * len(batches(config)[0]), _memory(config.torch_device())
+    if needed > there:
+        raise ParameterError(
+            f"epochs is {config.epochs}, seeds {config.seeds}: this training takes at least {needed / 2**30:.0f} GiB "
+            f"of memory, and there are {there / 2**30:.0f}. Choose fewer, or fewer units (hidden), stacks and layers."
+        )
+
+
+def _memory(device: torch.device) -> int:
+    """Bytes of the device, or of the machine; where that cannot be asked, more than any has."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 2**63

@@ -49,8 +49,7 @@ from armagnn.training.manifest import (
     sha256,
     to_bytes,
 )
-from armagnn.training.outcome import Outcome
-from armagnn.training.summary import best_trial, draw_curves, summarise
+from armagnn.training.outcome import Outcome, best_trial, draw_curves, summarise
 
 METRICS, WEIGHTS, CURVE = "metrics.json", "weights.safetensors", "curve.png"
 HEAD = {"format", "version", "kind", "config", "seeds", "dataset_sha256", "versions"}

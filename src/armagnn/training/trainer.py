@@ -15,13 +15,41 @@ from armagnn.arguments import checked
 from armagnn.errors import ParameterError, RunError
 from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.config import Config
-from armagnn.training.observer import Observer
 from armagnn.training.outcome import Outcome, Setting, batches
+from armagnn.training.record import Record
 from armagnn.training.run_folder import Run, check_vacant, current_versions, make_vacant
 from armagnn.training.trials import Trials
 
 EVERY: Final = 30.0
 """Seconds between two checkpoints: what a kill can cost at most. Shorter trainings write none."""
+
+
+class Observer:
+    """What `train` and `execute` report; override what you want to see."""
+
+    def start(self, total: int) -> None:
+        """So many trials are wanted, of which some may be finished already."""
+
+    def epochs(self, epoch: int, running: int, val_loss: float, val_accuracy: float) -> None:
+        """`epoch` epochs are over; `running` trials of the batch go on, with these validation means.
+
+        Real targets have no accuracy: it is NaN.
+        """
+
+    def trial(self, trial: Outcome | Record, *, new: bool) -> None:
+        """A trial is finished and kept: just now, or (not `new`) by an earlier call or another process."""
+
+    def batch(self) -> None:
+        """All trials of a batch are kept."""
+
+    def lost(self, reason: str) -> None:
+        """A worker died, and its batch is given to another one."""
+
+    def stopping(self) -> None:
+        """Ctrl-C came; training stops at the next moment from which it can be continued."""
+
+    def note(self, text: str) -> None:
+        """There is something that the user should know."""
 
 
 def run_trials(

@@ -26,13 +26,12 @@ from armagnn.errors import ParameterError, RunError, shown
 from armagnn.kernels import backend
 from armagnn.kernels.random import keys, seeded, source
 from armagnn.nn.drop import Zero
+from armagnn.tasks.contract import Predict, Room, Task
 from armagnn.torch_private import tree_map
 from armagnn.training.cuda_graphs import EAGER, Recorder
-from armagnn.training.malloc import keep_freed_memory
 from armagnn.training.outcome import MOST_TRIALS, Outcome, Setting
-from armagnn.training.processors import fitting_threads
 from armagnn.training.stopping import BESIDE, MOST_EPOCHS, Keeper, check_stopping
-from armagnn.training.task import Predict, Room, Task
+from armagnn.training.surroundings import fitting_threads, keep_freed_memory
 
 DRAWS: Final = 64
 """The most seeds of masks that a network may draw in one forward pass."""

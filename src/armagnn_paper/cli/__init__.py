@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from armagnn.cli.lazy import Group, Lazy
+from armagnn.cli.lazy_commands import Group, Lazy
 
 HERE: Final = "armagnn_paper.cli"
 

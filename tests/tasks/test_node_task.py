@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from armagnn import CSR, GraphOperator
 from armagnn.data import NodeDataset
@@ -15,7 +17,7 @@ from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.nn.make import PEERS
 from armagnn.nn.stack import Stack
 from armagnn.tasks import NodeNet, NodeTask
-from armagnn.tasks.metrics import accuracy, cross_entropy, micro_f1
+from armagnn.tasks.node_task import accuracy, cross_entropy, micro_f1
 from data.tiny import multilabel_arrays
 
 N, F, C = 30, 12, 4
@@ -249,3 +251,26 @@ def test_labels_that_do_not_fit_the_trials_are_refused() -> None:
     for y in (torch.tensor([0, 1, 2]), torch.tensor([0, 1, 2, 3, 4]), torch.tensor([0, 1, 2, 3, -1])):
         with pytest.raises((ValueError, RuntimeError, IndexError)):
             torch.func.vmap(cross_entropy, (0, None))(logits, y)
+
+
+def test_a_label_is_more_probable_than_not_from_a_logit_of_0_on() -> None:
+    """sigmoid(0.1) > 1/2: a threshold of 0.5 belongs to probabilities, not to logits."""
+    logits = torch.tensor([[0.1, 0.4], [-0.1, -0.4], [0.3, -0.2]])
+    labels = torch.tensor([[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]])
+    assert accuracy(logits, labels).item() == pytest.approx(5 / 6)
+    assert micro_f1(logits, labels).item() == pytest.approx(2 * 3 / (2 * 3 + 0 + 1))
+
+
+entries = st.lists(st.tuples(st.floats(-1, 1, width=32), st.booleans()), min_size=1, max_size=12)
+
+
+@given(entries)
+def test_metrics_of_many_labels_are_counts_of_probable_ones(entries: list[tuple[float, bool]]) -> None:
+    logits = torch.tensor([[logit] for logit, _ in entries])
+    labels = torch.tensor([[float(there)] for _, there in entries])
+    found = [logit > 0 for logit, _ in entries]  # what torch.sigmoid(logit) > 0.5 says, but for rounding
+    right = sum(a == b for a, (_, b) in zip(found, entries, strict=True))
+    hits = sum(a and b for a, (_, b) in zip(found, entries, strict=True))
+    total = sum(found) + sum(there for _, there in entries)
+    assert accuracy(logits, labels).item() == pytest.approx(right / len(entries))
+    assert micro_f1(logits, labels).item() == pytest.approx(2 * hits / max(total, 1))

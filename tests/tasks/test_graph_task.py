@@ -21,7 +21,7 @@ from armagnn.nn.make import PEERS
 from armagnn.nn.stack import Stack
 from armagnn.operators.batches import GraphBatches, batches_of
 from armagnn.tasks import GraphNet, GraphTask
-from armagnn.tasks.graph import _spectra
+from armagnn.tasks.graph_task import _spectra
 from armagnn.training import Setting, Trials
 from armagnn.training.trials import DRAWS
 
@@ -241,7 +241,7 @@ def test_there_is_room_for_the_largest_graphs_and_for_graphs_without_edges(mutag
 def test_metrics_are_those_of_the_graphs_one_by_one(
     mutag: GraphsDataset, numbers: GraphsDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("armagnn.tasks.graph.CHUNK", 20)  # more than one piece
+    monkeypatch.setattr("armagnn.tasks.graph_task.CHUNK", 20)  # more than one piece
     fold = Fold(FOLD.train[:20], FOLD.train[20:], FOLD.test)
     net = make_net("arma").double().eval()
     task = GraphTask(mutag, net, fold, batch_size=4, dtype=F64)
@@ -431,7 +431,7 @@ def test_frequencies_change_no_training(mutag: GraphsDataset, monkeypatch: pytes
     assert make_task(mutag, make_net("chebyshev")).graphs.spectra is None
     other = replace(mutag, edge_index=mutag.edge_index.clone())  # the same checksum says nothing
     assert make_task(other, make_net("cayley")).graphs.spectra is not task.graphs.spectra
-    monkeypatch.setattr("armagnn.tasks.graph.vectors_pay", lambda op, ptr, degree: False)
+    monkeypatch.setattr("armagnn.tasks.graph_task.vectors_pay", lambda op, ptr, degree: False)
     assert make_task(mutag, make_net("cayley")).graphs.spectra is None
     for one, other in zip(with_vectors, run(mutag, "cayley", settings), strict=True):
         assert_close(one, other)

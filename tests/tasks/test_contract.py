@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from armagnn.tasks.plan import write_plan
+from armagnn.tasks.contract import write_plan
 
 
 @pytest.mark.parametrize("count", [1, 5, 6])

@@ -34,7 +34,7 @@ from armagnn.data.tu_folder import Target
 from armagnn.errors import DataError, ParameterError, ShapeError, UnknownNameError, shown
 from armagnn.operators.batches import GraphBatches
 from armagnn.tasks import GRAPH_RATES, GraphNet, GraphTask, conv_options
-from armagnn.tasks.graph import CHUNK
+from armagnn.tasks.graph_task import CHUNK
 from armagnn.training.config import (
     DATA,
     MOST_STEPS,

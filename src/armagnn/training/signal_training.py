@@ -17,7 +17,7 @@ from armagnn.checks import choice, instance, integer
 from armagnn.data import SignalsDataset, load_signals
 from armagnn.errors import ParameterError, shown
 from armagnn.tasks import SIGNAL_RATES, SignalNet, SignalTask, conv_options, pooled_nodes
-from armagnn.tasks.signal import FEATURES
+from armagnn.tasks.signal_task import FEATURES
 from armagnn.training.config import MOST_UNITS, PAPERS, RUN, TRAINING, Config, option, register, title_of
 from armagnn.training.experiment import Experiment
 from armagnn.training.hyperparameters import signal_defaults

@@ -13,8 +13,8 @@ import typer
 from typer.testing import CliRunner
 
 from armagnn.cli import app
-from armagnn.cli.commands import COMMANDS
-from armagnn.cli.lazy import Group, Lazy, load
+from armagnn.cli.app import COMMANDS
+from armagnn.cli.lazy_commands import Group, Lazy, load
 
 
 def lazies(table: Mapping[str, Lazy | Group], *names: str) -> Iterator[tuple[tuple[str, ...], Lazy]]:

@@ -22,8 +22,7 @@ from armagnn.nn.linear import Linear
 from armagnn.nn.scaled import conv_of_scaled, scaling
 from armagnn.nn.stack import Stack
 from armagnn.operators import CSR, Coarsening, GraphOperator, batches_of, coarsen
-from armagnn.tasks.arguments import ask, check_step
-from armagnn.tasks.plan import write_plan
+from armagnn.tasks.contract import ask, check_step, write_plan
 
 SIGNAL_RATES: Final = ("hidden_dropout", "skip_dropout")
 """The drop rates of a `SignalNet`, which may differ from trial to trial."""

@@ -24,8 +24,7 @@ from armagnn.nn.stack import Stack
 from armagnn.operators import GraphOperator
 from armagnn.operators.batches import GraphBatch, GraphBatches, batches_of
 from armagnn.operators.spectra import GraphSpectra, vectors_pay
-from armagnn.tasks.arguments import ask, check_step, check_target
-from armagnn.tasks.plan import write_plan
+from armagnn.tasks.contract import ask, check_step, check_target, write_plan
 
 GRAPH_RATES: Final = ("hidden_dropout", "skip_dropout")
 """The drop rates of a `GraphNet`, which may differ from trial to trial."""

@@ -1,4 +1,4 @@
-"""Memory that is freed stays with the process while it trains on a processor."""
+"""What a process does for a training on a processor: freed memory stays with it, and torch has fitting threads."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
 
+import torch
+
+from armagnn import processors
+
 ALWAYS: Final = ((-1, 1 << 30), (-3, 1 << 25))
 MMAP_MAX: Final = -4
 MANY: Final = 1 << 16
@@ -18,7 +22,8 @@ MANY: Final = 1 << 16
 training, where there may be no such blocks, and after it there may again be many."""
 
 _lock = threading.Lock()
-_trainings = 0
+_keeping = _fitting = 0  # trainings that keep memory, and that have fitting threads
+_before = 1
 
 
 @contextmanager
@@ -36,20 +41,20 @@ def keep_freed_memory() -> Iterator[bool]:
         ...     kept in (True, False)
         True
     """
-    global _trainings
+    global _keeping
     library = _glibc()
     if library is None:
         yield False
         return
     with _lock:
-        _trainings += 1
+        _keeping += 1
         kept = bool(library.mallopt(MMAP_MAX, 0))
     try:
         yield kept
     finally:
         with _lock:
-            _trainings -= 1
-            if not _trainings:
+            _keeping -= 1
+            if not _keeping:
                 library.mallopt(MMAP_MAX, MANY)
                 library.malloc_trim(0)
 
@@ -64,3 +69,35 @@ def _glibc() -> Any:
         return library if all(library.mallopt(*option) for option in ALWAYS) else None
     except (OSError, AttributeError):
         return None
+
+
+@contextmanager
+def fitting_threads(small: bool) -> Iterator[int]:
+    """Give torch a number of threads that fits a training, until the last training ends; see `processors.threads_for`.
+
+    Example:
+        >>> with fitting_threads(True) as count:
+        ...     count == torch.get_num_threads()
+        True
+    """
+    global _fitting, _before
+    with _lock:
+        if not _fitting:
+            _before = torch.get_num_threads()
+        _fitting += 1
+        # of several trainings at a time, whichever wants more threads gets them
+        count = processors.threads_for(small, _before, os.environ, processors.allowed(), processors.quota())
+        if _fitting == 1 or count > torch.get_num_threads():
+            _set(count)
+    try:
+        yield torch.get_num_threads()
+    finally:
+        with _lock:
+            _fitting -= 1
+            if not _fitting:
+                _set(_before)
+
+
+def _set(count: int) -> None:
+    if count != torch.get_num_threads():
+        torch.set_num_threads(count)

@@ -1,0 +1,105 @@
+"""What a task and its network must have to be trained by `Trials`, and what all tasks share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from armagnn import checks
+from armagnn.errors import ParameterError, shown
+
+Predict = Callable[..., Tensor]
+Room = tuple[int, ...]
+
+
+class Task(Protocol):
+    """What is trained for: batches, a loss, and metrics of the splits, on one device.
+
+    A task may have ``small``, whether steps of one trial are too short to be shared out over threads of a processor.
+    An epoch has `steps` steps. ``target`` is the trial's own number of that name, for tasks with several targets.
+    """
+
+    @property
+    def steps(self) -> int:
+        """Steps of an epoch."""
+
+    def start(self, epoch: int) -> None:
+        """Get ready for the batches of an epoch, counted from 0."""
+
+    def room(self, step: int) -> Room:
+        """The sizes of the batch of a step of this epoch: a recorded step serves all steps of the same sizes."""
+
+    def batch(self, step: Tensor, room: Room) -> Any:
+        """The batch of a step of this epoch, (1,) int64 on the device, counted from 0, in a room that it has."""
+
+    def loss(self, predict: Predict, batch: Any, target: Tensor) -> Tensor:
+        """The training loss on a batch, without axes."""
+
+    def metrics(self, predict: Predict, split: str, target: Tensor) -> dict[str, Tensor]:
+        """The metrics of "val" or "test", each without axes: "loss", of a classification "accuracy", and others."""
+
+
+class Network(Protocol):
+    """A network whose drop rates can be set, to numbers or to tensors."""
+
+    def set_rates(self, *rates: float | Tensor) -> None:
+        """Set the drop rates."""
+
+    def trial_axis(self, name: str) -> int:
+        """Where the trials go among the axes of a parameter: after the axis that a sparse product sums over."""
+
+
+def ask(predict: Callable[..., Any], *inputs: Any) -> Tensor:
+    """Return what a network, or another function, predicts: numbers in a tensor.
+
+    Example:
+        >>> ask(lambda x: None, 3)
+        Traceback (most recent call last):
+        armagnn.errors.ParameterError: predict must return a tensor, got None.
+    """
+    found = predict(*inputs)
+    if not isinstance(found, Tensor):
+        raise ParameterError(f"predict must return a tensor, got {shown(found)}.")
+    return found
+
+
+def check_step(step: Tensor, steps: int) -> Tensor:
+    """Return the number of a step of an epoch, (1,) int64; its value is looked at where nobody waits for it.
+
+    Example:
+        >>> check_step(torch.tensor([7]), 5)
+        Traceback (most recent call last):
+        armagnn.errors.ParameterError: step must be an integer from 0 to 4, got 7.
+    """
+    if step.dtype not in (torch.int64, torch.int32) or step.shape != (1,):
+        raise ParameterError(f"step must be int64 of shape (1,), got {step.dtype} of shape {tuple(step.shape)}.")
+    if step.device.type == "cpu":
+        checks.integer("step", int(step), 0, steps - 1)
+    return step
+
+
+def check_target(target: Tensor | None) -> None:
+    """Raise unless a target is None, the first, or its number in a tensor."""
+    whole = target is None or not (target.is_floating_point() or target.is_complex() or target.dtype == torch.bool)
+    if not whole or (target is not None and target.numel() != 1):
+        raise ParameterError(f"target must be one integer in a tensor, got {shown(target)}.")
+
+
+def write_plan(plan: Tensor, ids: Tensor, filler: int) -> None:
+    """Write ids, in their order, into a plan (steps, batch size), and a filler where they end before it does.
+
+    On a GPU the copy is queued behind the steps that still read the plan, and nothing waits for it.
+
+    Example:
+        >>> plan = torch.empty(2, 2, dtype=torch.int64)
+        >>> write_plan(plan, torch.tensor([5, 3, 4]), filler=9)
+        >>> plan
+        tensor([[5, 3],
+                [4, 9]])
+    """
+    whole = torch.full((plan.numel(),), filler, dtype=ids.dtype, pin_memory=plan.is_cuda)
+    whole[: len(ids)] = ids
+    plan.copy_(whole.view_as(plan), non_blocking=True)

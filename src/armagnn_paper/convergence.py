@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from armagnn.checks import choice, integer
 from armagnn.data import load
 from armagnn.nn import ARMAConv
-from armagnn.nn.drop import drop
+from armagnn.nn.feature_dropout import drop
 from armagnn.operators import CSR, GraphOperator
 from armagnn.sealed import read_table, write_sealed
 from armagnn.solvers import FixedPoint

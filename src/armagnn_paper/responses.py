@@ -21,7 +21,7 @@ from armagnn.data import NodeDataset
 from armagnn.errors import GraphError, ParameterError, shown
 from armagnn.filters import ARMAFilter, ChebyshevFilter
 from armagnn.nn import ARMAConv, GCNConv
-from armagnn.nn.stack import Stack
+from armagnn.nn.layer_sequence import LayerSequence
 from armagnn.operators import CSR
 from armagnn.operators.extremes import extremal_eigenvalues
 from armagnn.spectral import band_response, components, layer_response, spectrum, stack_outputs
@@ -110,9 +110,9 @@ def gcs_stack(in_channels: int, a: float, b: float, steps: int) -> ARMAConv:
     return conv
 
 
-def gcn_stack(in_channels: int, layers: int, gamma: float = 0.0) -> Stack:
+def gcn_stack(in_channels: int, layers: int, gamma: float = 0.0) -> LayerSequence:
     """GCN layers with one output whose weights change nothing: the mean of the features, then 1."""
-    stack = Stack(GCNConv, in_channels, 1, layers, gamma=gamma, bias=False).double()
+    stack = LayerSequence(GCNConv, in_channels, 1, layers, gamma=gamma, bias=False).double()
     with torch.no_grad():
         for layer in stack:
             layer.weight.fill_(1.0 / layer.in_channels)  # type: ignore[operator]

@@ -37,7 +37,7 @@ import numpy as np
 
 from armagnn.data.qm9 import TARGETS
 from armagnn.errors import ParameterError
-from armagnn.nn.make import PEERS
+from armagnn.nn.layer_registry import PEERS
 from armagnn.training import GraphsConfig, NodesConfig, SignalsConfig
 from armagnn.training.config import Config
 from armagnn.training.hyperparameters import GRAPHS as HYPERPARAMETERS

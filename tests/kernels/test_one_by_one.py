@@ -11,7 +11,7 @@ from torch import Tensor
 from armagnn import CSR, GraphOperator
 from armagnn.kernels import one_by_one
 from armagnn.nn import ARMAConv
-from nn.oracle import random_graph
+from nn.arma_oracle import random_graph
 
 NODES = 9
 

@@ -17,7 +17,7 @@ from armagnn import GraphOperator
 from armagnn.errors import ShapeError
 from armagnn.nn import ARMAConv, ChebConv, GCNConv
 from armagnn.nn.contraction import NonExpansive
-from armagnn.nn.scaled import conv_of_scaled, scaling
+from armagnn.nn.scaled_features import conv_of_scaled, scaling
 from armagnn.solvers import FixedPoint
 from oracles import Graph, assert_near, numbers, random_graph
 from strategies import graphs

@@ -16,7 +16,7 @@ from armagnn import GraphOperator, kernels
 from armagnn.kernels import signals
 from armagnn.kernels.random import source
 from armagnn.nn import ARMAConv
-from nn.oracle import arma, random_graph
+from nn.arma_oracle import arma, random_graph
 from oracles import Graph
 from strategies import graphs
 

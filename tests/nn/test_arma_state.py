@@ -14,7 +14,7 @@ from armagnn import GraphOperator
 from armagnn.errors import MissingAttributeError, ParameterError
 from armagnn.nn import ARMAConv
 from armagnn.solvers import FixedPoint
-from nn.oracle import random_graph
+from nn.arma_oracle import random_graph
 
 INDEX = random_graph(6, 9)
 

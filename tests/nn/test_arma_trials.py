@@ -15,8 +15,8 @@ from armagnn import CSR, GraphOperator
 from armagnn.kernels import backend, layer_run, layer_trials, one_by_one, reference, signals
 from armagnn.kernels.random import source
 from armagnn.nn import ARMAConv
-from armagnn.nn import arma as module
-from nn.oracle import random_graph
+from armagnn.nn import arma_conv as module
+from nn.arma_oracle import random_graph
 
 TRIALS, NODES = 3, 9
 FUSED = (None, "relu", "leaky_relu", "elu", "tanh", "sigmoid")

@@ -13,9 +13,9 @@ from torch import Tensor
 import oracles
 from armagnn import GraphOperator
 from armagnn.nn import CayleyConv
-from armagnn.nn.cayley import is_polynomial
+from armagnn.nn.cayley_conv import is_polynomial
 from armagnn.nn.cayley_transform import Jacobi, coefficients, needed_degree, responses
-from armagnn.nn.polynomial import chebyshev_coefficients
+from armagnn.nn.chebyshev_sum import chebyshev_coefficients
 from armagnn.training.cuda_graphs import capture
 from nn.cayley_oracle import jacobi
 from oracles import Graph, assert_near, numbers, random_graph

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from armagnn.nn import ARMAConv
-from nn.oracle import random_graph
+from nn.arma_oracle import random_graph
 
 pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="this build of torch has no gloo")
 

@@ -19,7 +19,7 @@ from armagnn.filters import ARMAFilter
 from armagnn.nn import ARMAConv, CayleyConv, ChebConv, GCNConv, make_conv
 from armagnn.operators import GraphBatches
 from armagnn.solvers import FixedPoint
-from nn.oracle import random_graph
+from nn.arma_oracle import random_graph
 
 INDEX, DIRECTED = random_graph(6, 9), random_graph(6, 12, directed=True)
 TIGHT = FixedPoint(tol=1e-12)

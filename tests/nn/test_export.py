@@ -17,7 +17,7 @@ from torch.export import Dim, ExportedProgram
 
 from armagnn.errors import GraphError
 from armagnn.nn import ARMAConv, CayleyConv, ChebConv, GCNConv
-from nn.oracle import random_graph
+from nn.arma_oracle import random_graph
 
 LAYERS: dict[str, Callable[[], nn.Module]] = {
     "arma": lambda: ARMAConv(4, 3, num_stacks=2, num_layers=3),

@@ -11,7 +11,7 @@ from torch import nn
 
 from armagnn.errors import UnsupportedError
 from armagnn.nn import ARMAConv, CayleyConv, ChebConv, GCNConv
-from nn.oracle import random_graph
+from nn.arma_oracle import random_graph
 
 LAYERS: dict[str, Callable[[], nn.Module]] = {
     "arma": lambda: ARMAConv(4, 3, num_stacks=2, num_layers=3),

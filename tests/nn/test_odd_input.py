@@ -14,7 +14,7 @@ from torch import Tensor
 from armagnn import GraphOperator
 from armagnn.errors import ArmagnnError, DTypeError, ParameterError
 from armagnn.nn import ARMAConv, AvgPool, CayleyConv, GraclusPool, NonExpansive, SumPool, make_conv
-from armagnn.nn.make import FILTERS, STACKED
+from armagnn.nn.layer_registry import FILTERS, STACKED
 
 LAYERS = [*FILTERS, *STACKED]
 INDEX = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])

@@ -12,7 +12,7 @@ from torch_geometric.nn import ARMAConv as PyGConv
 
 from armagnn.errors import ParameterError
 from armagnn.nn import ARMAConv
-from nn.oracle import random_graph
+from nn.arma_oracle import random_graph
 
 ACTS = (None, nn.ReLU(), nn.ELU(), nn.Tanh(), nn.GELU(), torch.sigmoid)
 

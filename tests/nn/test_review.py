@@ -10,7 +10,7 @@ import torch
 from armagnn import CSR, GraphOperator
 from armagnn.errors import DeviceError, DTypeError, ParameterError, UnknownNameError
 from armagnn.nn import ARMAConv
-from nn.oracle import random_graph
+from nn.arma_oracle import random_graph
 
 
 @pytest.mark.parametrize("act", [torch.nn.ReLU(inplace=True), torch.nn.Hardswish(inplace=True)])

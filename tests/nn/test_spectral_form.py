@@ -10,12 +10,12 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from armagnn import GraphOperator
-from armagnn.nn import CayleyConv, ChebConv, cayley, chebyshev, spectral_form
+from armagnn.nn import CayleyConv, ChebConv, cayley_conv, cheb_conv, spectral_form
 from armagnn.nn.spectral_form import FEWEST_SIGNALS, spectral_can, spectral_pays, spectrum
 from armagnn.operators import GraphBatches
 from nn.cayley_oracle import without_loops
-from nn.test_cayley import TestCayleyPolynomial as CayleyChecks
-from nn.test_chebyshev import TestChebyshev as ChebyshevChecks
+from nn.test_cayley_conv import TestCayleyPolynomial as CayleyChecks
+from nn.test_cheb_conv import TestChebyshev as ChebyshevChecks
 from oracles import Graph, assert_near, numbers, random_graph
 
 
@@ -28,7 +28,7 @@ def always_spectral(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         chosen.append(op)
         return spectral_form.spectral(op, *rest)
 
-    for module in (chebyshev, cayley):
+    for module in (cheb_conv, cayley_conv):
         monkeypatch.setattr(module, "spectral_pays", lambda op, signals, degree, channels: spectral_can(op))
         monkeypatch.setattr(module, "spectral", noted)
     return chosen
@@ -161,7 +161,7 @@ def test_the_layers_choose_by_the_number_of_signals(
 ) -> None:
     conv, op = graph_of(layer, options)
     chosen: list[int] = []
-    for module in (chebyshev, cayley):
+    for module in (cheb_conv, cayley_conv):
         monkeypatch.setattr(module, "spectral", lambda *args: chosen.append(1) or spectral_form.spectral(*args))
     x = numbers(FEWEST_SIGNALS, 9, 3)
     few = conv(x[1:], op)
@@ -177,7 +177,7 @@ def test_the_layers_choose_by_the_number_of_signals(
 def test_on_a_gpu(
     layer: Any, options: dict[str, Any], sizes: tuple[int, int], pays: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (chebyshev, cayley):
+    for module in (cheb_conv, cayley_conv):
         monkeypatch.setattr(module, "spectral_pays", lambda op, *_: pays and op.device.type == "cuda")
     graph = without_loops(random_graph(50, 200, seed=1)).both_ways()
     conv = layer(*sizes, **options).double()

@@ -19,7 +19,7 @@ from armagnn.errors import ArmagnnError, DTypeError, GraphError, ParameterError,
 from armagnn.kernels import reference, slicing
 from armagnn.kernels.random import bits, source
 from armagnn.nn import ARMAConv
-from armagnn.nn.pool import AvgPool
+from armagnn.nn.pooling import AvgPool
 from armagnn.operators import GraphBatch, GraphBatches, GraphOperator, batches_of
 from armagnn.operators.batches import SHUFFLE
 from armagnn.operators.options import KINDS

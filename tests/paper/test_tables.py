@@ -12,7 +12,7 @@ import pytest
 from armagnn.data import load
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.nn import ARMAConv, CayleyConv, ChebConv
-from armagnn.nn.stack import Stack
+from armagnn.nn.layer_sequence import LayerSequence
 from armagnn.training.hyperparameters import NODES as ROWS
 from armagnn.training.record import trial_key
 from armagnn_paper.cli import TITLES
@@ -156,10 +156,10 @@ def test_every_place_holds_the_stack_that_the_paper_says(method: str) -> None:
     cora = load("cora")
     deep = replace(paper_config("ppi", method), hidden=8).experiment(cora).network()  # L = 2
     for conv in (deep.conv1, deep.conv2):
-        assert isinstance(conv, Stack)
+        assert isinstance(conv, LayerSequence)
         assert len(conv) == 2
     shallow = paper_config("cora", method).experiment(cora).network()  # L = 1
-    assert not isinstance(shallow.conv1, Stack)
+    assert not isinstance(shallow.conv1, LayerSequence)
 
 
 def test_orders_reach_the_layers() -> None:
@@ -216,7 +216,7 @@ def test_the_networks_of_mnist_are_the_papers() -> None:
     assert skipless.convs[0].dropout == 0.0
     assert skipless.hidden_dropout == 0.5
     gcn = signal_net("mnist", "gcn").convs[0]
-    assert isinstance(gcn, Stack)
+    assert isinstance(gcn, LayerSequence)
     assert len(gcn) == 3
     cheb = signal_net("mnist", "chebyshev").convs[1]
     assert isinstance(cheb, ChebConv)
@@ -284,7 +284,7 @@ def test_the_networks_of_graphs_are_the_papers() -> None:
             elif isinstance(conv, ChebConv | CayleyConv):
                 assert conv.order == 4
             else:
-                assert isinstance(conv, Stack)
+                assert isinstance(conv, LayerSequence)
                 assert len(conv) == 4
     config: Any = MOLECULAR.config(Cell("qm9/mu", "arma", "paper"))
     assert (config.hidden, config.depth, config.head, config.batch, config.epochs) == (64, 1, 128, 64, 1000)

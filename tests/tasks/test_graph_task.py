@@ -17,8 +17,8 @@ from armagnn.data import Fold, GraphsDataset, folds, load_graphs
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.kernels.random import keys, seeded, source
 from armagnn.nn import ARMAConv
-from armagnn.nn.make import PEERS
-from armagnn.nn.stack import Stack
+from armagnn.nn.layer_registry import PEERS
+from armagnn.nn.layer_sequence import LayerSequence
 from armagnn.operators.batches import GraphBatches, batches_of
 from armagnn.tasks import GraphNet, GraphTask
 from armagnn.tasks.graph_task import _spectra
@@ -110,7 +110,7 @@ def test_dropout_acts_on_all_but_the_features_of_the_nodes(mutag: GraphsDataset)
 
 def test_every_place_of_a_stacked_method_has_its_layers() -> None:
     net = GraphNet("gcn", 9, 2, options={"num_layers": 4})
-    assert [len(conv) if isinstance(conv, Stack) else 1 for conv in net.convs] == [4, 4, 4]
+    assert [len(conv) if isinstance(conv, LayerSequence) else 1 for conv in net.convs] == [4, 4, 4]
     assert (len(net.head), net.convs[0].out_channels) == (1, 32)
 
 

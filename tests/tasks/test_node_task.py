@@ -14,8 +14,8 @@ from armagnn.data import NodeDataset
 from armagnn.data.arrays import pack_arrays
 from armagnn.data.multilabel_file import parse_multilabel_file
 from armagnn.errors import ParameterError, UnknownNameError
-from armagnn.nn.make import PEERS
-from armagnn.nn.stack import Stack
+from armagnn.nn.layer_registry import PEERS
+from armagnn.nn.layer_sequence import LayerSequence
 from armagnn.tasks import NodeNet, NodeTask
 from armagnn.tasks.node_task import accuracy, cross_entropy, micro_f1
 from data.tiny import multilabel_arrays
@@ -85,7 +85,7 @@ def test_options_reach_both_layers() -> None:
 def test_between_the_layers_of_a_stack_hidden_units_are_dropped() -> None:
     model = net("gcn", input_dropout=0.1, hidden_dropout=0.4, options={"num_layers": 3})
     for conv in (model.conv1, model.conv2):
-        assert isinstance(conv, Stack)
+        assert isinstance(conv, LayerSequence)
         assert [layer.dropout for layer in conv] == [0.0, 0.4, 0.4]  # the first one's input is dropped by the network
 
 

@@ -21,7 +21,7 @@ from armagnn import GraphOperator
 from armagnn.bench.report import Comparison
 from armagnn.bench.timing import check_sizes, medians
 from armagnn.nn import ARMAConv
-from armagnn.nn.pool import AvgPool
+from armagnn.nn.pooling import AvgPool
 from armagnn.operators.batches import GraphBatches, batches_of
 
 EPOCH: int = 107_000

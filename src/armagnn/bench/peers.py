@@ -14,9 +14,9 @@ from armagnn.bench.problems import random_graph
 from armagnn.bench.report import Comparison
 from armagnn.bench.timing import check_sizes, medians
 from armagnn.errors import ParameterError
-from armagnn.nn.gat import HEADS, GATConv
-from armagnn.nn.gin import GINConv
-from armagnn.nn.sage import SAGEConv
+from armagnn.nn.gat_conv import HEADS, GATConv
+from armagnn.nn.gin_conv import GINConv
+from armagnn.nn.sage_conv import SAGEConv
 
 
 def compare_peers(

@@ -15,7 +15,7 @@ from armagnn.cli.consoles import notes_console, output_console
 from armagnn.cli.progress import TrainingProgress
 from armagnn.cli.show import print_report
 from armagnn.errors import ParameterError, RunError
-from armagnn.nn.make import layer_names
+from armagnn.nn.layer_registry import layer_names
 from armagnn.training.config import RUN, Config, config_of, data_name, kinds
 from armagnn.training.run_folder import Run, current_versions
 from armagnn.training.trainer import train as train_run

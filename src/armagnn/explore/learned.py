@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from armagnn.errors import GraphError, ParameterError
-from armagnn.nn.stack import Stack
+from armagnn.nn.layer_sequence import LayerSequence
 from armagnn.operators import CSR, GraphOperator
 from armagnn.solvers.eigen import MAX_NODES
 from armagnn.spectral import band_response, empirical_gain, empirical_response, spectrum, stack_outputs
@@ -118,7 +118,7 @@ def _single_layers(places: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
     """The layers in their order, those in one place one by one."""
     found = []
     for name, conv in places:
-        if isinstance(conv, Stack):
+        if isinstance(conv, LayerSequence):
             found += [(f"{name}.{depth}", layer) for depth, layer in enumerate(conv, 1)]
         else:
             found.append((name, conv))

@@ -1,7 +1,7 @@
 """A whole ARMA layer as one operation: what `ARMAConv` runs when nothing asks for the steps in between.
 
-The composition in `armagnn.nn.arma` says what the layer is. This says the same with fewer passes over memory and no
-trip through autograd between two kernels: gradients of the skip connections are added up in place, a buffer that is
+The composition in `armagnn.nn.arma_conv` says what the layer is. This says the same with fewer passes over memory and
+no trip through autograd between two kernels: gradients of the skip connections are added up in place, a buffer that is
 spent is written again, and only X, L X and the states are kept. A second derivative goes through the composition.
 
 `layer_run` has the passes; trials are an axis there, and `layer_trials` is how vmap comes to it.

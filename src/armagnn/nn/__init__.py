@@ -2,14 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from armagnn.nn.arma import ARMAConv
-from armagnn.nn.cayley import CayleyConv
-from armagnn.nn.chebyshev import ChebConv
+from armagnn.nn.arma_conv import ARMAConv
+from armagnn.nn.cayley_conv import CayleyConv
+from armagnn.nn.cheb_conv import ChebConv
 from armagnn.nn.contraction import NonExpansive
-from armagnn.nn.gcn import GCNConv
-from armagnn.nn.graclus_pool import GraclusPool
-from armagnn.nn.make import make_conv
-from armagnn.nn.pool import AvgPool, SumPool
+from armagnn.nn.gcn_conv import GCNConv
+from armagnn.nn.layer_registry import make_conv
+from armagnn.nn.pooling import AvgPool, GraclusPool, SumPool
 
 if TYPE_CHECKING:
     from armagnn.nn.reservoir import ReservoirARMA

@@ -1,20 +1,26 @@
-"""What makes a GCS step a contraction (Theorem 1): ||W|| < 1, a non-expansive σ, and an operator with ||L|| <= 1."""
+"""Theorem 1: a GCS step with ||W|| < 1, ||L|| <= 1 and a σ that does not expand has one fixed point; the way to it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from armagnn import checks
-from armagnn.errors import GraphError, ParameterError, shown
-from armagnn.nn.keep import once_per_operator
-from armagnn.operators import GraphOperator
+from armagnn import checks, kernels
+from armagnn.errors import GraphError, ParameterError, ShapeError, shown
+from armagnn.kernels import Settings
+from armagnn.nn.conv import once_per_operator
+from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.extremes import DENSE, extremal_eigenvalues, random_start
+from armagnn.solvers import FixedPoint, Solution
+
+if TYPE_CHECKING:
+    from armagnn.nn.arma_recursion import Recursion
 
 # ----------------------------------------------------------------------------------------------------------- weights
 
@@ -193,3 +199,83 @@ def _largest_singular_value(op: GraphOperator) -> float:
     matrix = scipy.sparse.csr_array(arrays, shape=op.shape)
     start = random_start(op.num_nodes)
     return float(scipy.sparse.linalg.svds(matrix, k=1, v0=start, return_singular_vectors=False)[0])
+
+
+# ---------------------------------------------------------------------------------------------------------- iteration
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One GCS step of the stacks that are asked for, as a `Map` of the solvers: states of shape (K', N * batch * F)."""
+
+    op: GraphOperator
+    weight: Tensor  # W, (K, F, F)
+    skip: Tensor  # dropout(X V) + bias, (N * batch, K, F)
+    settings: Settings
+    activation: Callable[[Tensor], Tensor] | None
+
+    def __call__(self, state: Tensor, rows: Tensor) -> Tensor:
+        weight, skip = self.weight, self.skip
+        if rows.shape[0] < weight.shape[0]:
+            weight, skip = weight.index_select(0, rows), skip.index_select(1, rows)
+        stacks, width = weight.shape[:2]
+        h = torch.bmm(state.view(stacks, skip.shape[0], width), weight).transpose(0, 1)
+        nodes = self.op.num_nodes
+        shape = (nodes, h.numel() // max(nodes, 1))
+        h, skip = h.reshape(shape), skip.reshape(shape)
+        out = kernels.gcs(*self.op._arguments(), h, skip, None, None, 0.0, 0, self.settings.act, self.settings.slope)
+        out = out.view(-1, stacks, width)
+        if self.activation is not None:  # of one stack at a time: which others have not stopped yet must not matter
+            out = torch.cat([self.activation(stack) for stack in torch.split(out, 1, dim=1)], dim=1)
+        return out.transpose(0, 1).reshape(state.shape)
+
+    def detach(self) -> _Step:
+        return replace(self, op=self.op.detach(), weight=self.weight.detach(), skip=self.skip.detach())
+
+
+@torch.compiler.disable  # how many steps there are depends on the values
+def converge(
+    fixed_point: FixedPoint,
+    recursion: Recursion,
+    op: GraphOperator,
+    features: Tensor | CSR,
+    initial: Tensor | None = None,
+) -> Solution:
+    r"""Solve :math:`\bar X_k = \sigma(\tilde L \bar X_k W_k + X V_k)` for all stacks, each by itself.
+
+    The skip connection, with its one dropout mask, is computed once: it is the same in every step.
+
+    Args:
+        fixed_point: how to solve it.
+        recursion: the steps; its W is bounded already.
+        op: the operator L, whose norm must not be above 1 (`check_operator`).
+        features: X, dense of shape (N * batch, F_in), node-major, or sparse of shape (N, F_in).
+        initial: X(0), shape (K, N * batch * F_out), zero by default; the solution does not depend on it.
+
+    Returns:
+        the states, shape (K, N * batch * F_out), and the statistics of the solve.
+    """
+    settings, (_, w, _, bias) = recursion.settings, recursion.weights
+    assert w is not None
+    skip = recursion.skip(0, features)
+    if recursion.seed is not None:
+        skip = kernels.dropout(skip, recursion.seed, settings.p, 0)
+    skip = skip if bias is None else skip + bias.squeeze(0)
+    skip = skip.reshape(-1, settings.stacks, settings.width)
+    step = _Step(op, w.squeeze(0), skip, settings, recursion.activation)
+    if initial is None:
+        initial = skip.new_zeros(settings.stacks, skip.shape[0] * settings.width)
+    return fixed_point.solve(step, step.detach(), initial)
+
+
+def check_state(name: str, state: Any, shape: tuple[int, ...], like: Tensor | CSR) -> Tensor:
+    """Return a state of all stacks, node-major of shape (K, N * batch * F), from (K, ..., N, F)."""
+    if not isinstance(state, Tensor) or tuple(state.shape) != shape:
+        found = tuple(state.shape) if isinstance(state, Tensor) else type(state).__name__
+        raise ShapeError(f"{name} must be a tensor of shape {shape}, the states of all stacks, got {found}.")
+    checks.real_tensor(name, state, str(shape))
+    if state.dtype != like.dtype or state.device != like.device:
+        raise ParameterError(f"{name} is {state.dtype} on {state.device}, x {like.dtype} on {like.device}: use .to(x).")
+    stacks, *batch, nodes, width = shape
+    rows = state.reshape(stacks, math.prod(batch), nodes, width).transpose(1, 2)
+    return rows.reshape(stacks, math.prod(batch) * nodes * width)

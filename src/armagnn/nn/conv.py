@@ -1,25 +1,21 @@
-"""What all layers but ARMA's share: the call, its checks, dropout, bias and activation around one filter."""
+"""What all layers share: the call and its checks; of those that are one filter, also dropout, bias and activation."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import Parameter
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from armagnn import checks, kernels
+from armagnn.errors import DeviceError, DTypeError, GraphError, ParameterError, ShapeError, UnsupportedError
 from armagnn.nn import activations
-from armagnn.nn.checks import (
-    check_features,
-    check_fit,
-    check_kind,
-    check_weights,
-    refuse_script,
-)
-from armagnn.nn.drop import drop
+from armagnn.nn.feature_dropout import drop
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.csr import fold
 from armagnn.operators.options import Kind
@@ -163,3 +159,85 @@ def times(x: Tensor | CSR, weight: Tensor) -> Tensor:
 def propagate(op: GraphOperator, x: Tensor) -> Tensor:
     """Return ``op @ x`` over the first axis, shape (N, ...): all others are folded into one."""
     return (op @ x.flatten(1)).reshape(x.shape)
+
+
+def empty(name: str, *shape: int) -> Tensor:
+    """Return an undrawn weight; raise where its shape is absurd."""
+    with checks.room(name, *shape):
+        return torch.empty(shape)
+
+
+def check_features(x: Any, in_channels: int) -> Tensor | CSR:
+    """Return the node features, those of ``torch.sparse`` as a `CSR`; ``in_channels=-1`` takes any width."""
+    if checks.is_sparse(x):
+        x = CSR.from_torch_sparse(x)
+    if not isinstance(x, CSR):
+        width = "F" if in_channels == -1 else in_channels
+        checks.real_tensor("x", x, f"(..., N, {width})", ", a CSR or a torch.sparse matrix")
+    if in_channels != -1 and x.shape[-1] != in_channels:  # no `in`: compiled code may know the shape by name only
+        raise ShapeError(
+            f"x has {x.shape[-1]} features per node, but the layer was made for in_channels={in_channels}."
+        )
+    return x  # type: ignore[no-any-return]
+
+
+def check_kind(layer: str, kind: str, op: GraphOperator, edge_weight: Tensor | None) -> GraphOperator:
+    """Return the operator if it is of the kind that the layer is defined with."""
+    if edge_weight is not None:
+        raise ParameterError("edge_weight goes with an edge_index; an operator holds its weights itself.")
+    if op.kind != kind:
+        raise GraphError(
+            f"{layer} works on an operator of kind {kind!r}, got {op.kind!r}: build it by "
+            f"conv.operator(edge_index, num_nodes) or GraphOperator.from_edge_index(..., kind={kind!r})."
+        )
+    return op
+
+
+def check_fit(x: Tensor | CSR, op: GraphOperator) -> None:
+    """Raise unless features and operator have the same nodes, device and type."""
+    if isinstance(x, Tensor):
+        op.check_operand(x)
+        return
+    if x.shape[0] != op.num_nodes:
+        raise ShapeError(f"x has {x.shape[0]} rows, but the graph {op.num_nodes} nodes.")
+    if x.device != op.device:
+        raise DeviceError(f"x is on {x.device}, the operator on {op.device}: move one with .to(device).")
+    if x.dtype != op.dtype:
+        raise DTypeError(f"x is {x.dtype}, the operator {op.dtype}: convert one with .to(dtype).")
+
+
+def check_weights(x: Tensor | CSR, weight: Tensor) -> None:
+    """Raise unless features and weights have the same device and, autocast aside, the same type."""
+    if x.device != weight.device:
+        raise DeviceError(f"x is on {x.device}, the layer's weights on {weight.device}: use conv.to(x.device).")
+    mixed = torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64
+    if x.dtype != weight.dtype and not mixed:
+        raise DTypeError(f"x is {x.dtype}, the layer's weights {weight.dtype}: use conv.to(x.dtype).")
+
+
+def refuse_script(layer: str) -> NoReturn:
+    """Raise: torch.jit.script compiles a subset of Python in which there are no graph operators."""
+    raise UnsupportedError(
+        f"{layer} cannot be compiled by torch.jit.script: use torch.export.export, torch.compile or torch.jit.trace."
+    )
+
+
+T = TypeVar("T")
+
+
+def once_per_operator(function: Callable[[GraphOperator], T]) -> Callable[[GraphOperator], T]:
+    """Keep what a function returns for an operator, weakly: it goes when the operator goes.
+
+    The key is the tensor of values, which outlives the copies that a pytree (an argument of ``vmap``) makes of the
+    operator; the pattern must be the same object too.
+    """
+    kept: Any = WeakTensorKeyDictionary()
+
+    @functools.wraps(function)
+    def wrapper(op: GraphOperator) -> T:
+        found: tuple[Tensor, Tensor, T] | None = kept.get(op.value)
+        if found is None or found[0] is not op.rowptr or found[1] is not op.col:
+            found = kept[op.value] = op.rowptr, op.col, function(op)
+        return found[2]
+
+    return wrapper

@@ -1,20 +1,23 @@
-"""Conversion from and to PyTorch Geometric's ``ARMAConv``: the same function, weight for weight."""
+"""What PyTorch Geometric asks of an `ARMAConv`: conversion from and to its own layer, and an explainer's edge masks."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.nn.parameter import UninitializedParameter
 from torch_geometric.nn import ARMAConv as PyGConv
 
-from armagnn.errors import DTypeError, ParameterError
+from armagnn.errors import DTypeError, ParameterError, ShapeError
 from armagnn.nn import activations
-from armagnn.nn.arma import ARMAConv
+from armagnn.operators import CSR, GraphOperator, entries, normalize
+
+if TYPE_CHECKING:
+    from armagnn.nn.arma_conv import ARMAConv
 
 
-def from_pyg(conv: Any) -> ARMAConv:
+def from_pyg(ours: type[ARMAConv], conv: Any) -> ARMAConv:
     """Return our layer with the weights of PyG's; equal while dropout is off (PyG drops entries of X, not of X V)."""
     if not isinstance(conv, PyGConv):
         raise DTypeError(f"expected a torch_geometric.nn.ARMAConv, got {type(conv).__name__}.")
@@ -25,7 +28,7 @@ def from_pyg(conv: Any) -> ARMAConv:
             "only flow='source_to_target' with aggr='add' is the ARMA layer, "
             f"got flow={conv.flow!r}, aggr={conv.aggr!r}."
         )
-    ours: ARMAConv = ARMAConv(
+    made: ARMAConv = ours(
         conv.init_weight.shape[1],
         conv.out_channels,
         conv.num_stacks,
@@ -37,14 +40,14 @@ def from_pyg(conv: Any) -> ARMAConv:
     ).to(conv.init_weight.device, conv.init_weight.dtype)
     steps = 1 if conv.shared_weights else conv.num_layers  # a formerly lazy PyG layer may hold a second, unused V
     with torch.no_grad():
-        ours.initial_weight.copy_(conv.init_weight.transpose(0, 1))
-        ours.skip_weight.copy_(conv.root_weight[:steps].transpose(1, 2))
-        if ours.weight is not None:
-            ours.weight.copy_(conv.weight)
-        if ours.bias is not None:
-            ours.bias.copy_(conv.bias.squeeze(2))
-    ours.train(conv.training)
-    return ours
+        made.initial_weight.copy_(conv.init_weight.transpose(0, 1))
+        made.skip_weight.copy_(conv.root_weight[:steps].transpose(1, 2))
+        if made.weight is not None:
+            made.weight.copy_(conv.weight)
+        if made.bias is not None:
+            made.bias.copy_(conv.bias.squeeze(2))
+    made.train(conv.training)
+    return made
 
 
 def to_pyg(conv: ARMAConv) -> PyGConv:
@@ -70,3 +73,28 @@ def to_pyg(conv: ARMAConv) -> PyGConv:
         if conv.bias is not None:
             theirs.bias.copy_(conv.bias.unsqueeze(2))
     return theirs.train(conv.training)
+
+
+def masked_operator(
+    graph: Any, edge_weight: Tensor | None, x: Tensor | CSR, mask: Tensor, apply_sigmoid: bool
+) -> GraphOperator:
+    """Return the ``arma`` operator with the entry of every edge times its mask, differentiable in the mask.
+
+    An explainer masks messages, that is, entries of the operator after its normalisation: the degrees stay those of the
+    whole graph. The mask has one number per column of the ``edge_index``, so the graph must come as one.
+    """
+    if not isinstance(graph, Tensor) or graph.layout is not torch.strided:
+        raise ParameterError(
+            f"an explainer needs the graph as edge_index of shape (2, E), got {type(graph).__name__}: "
+            "call the model with edges while explaining."
+        )
+    nodes = x.shape[-2]
+    if mask.shape != (graph.shape[1],):
+        raise ShapeError(f"the edge mask must have shape ({graph.shape[1]},), one per edge, got {tuple(mask.shape)}.")
+    weight = entries.edge_weight(edge_weight, graph, x.dtype)
+    normalize.check_weights("arma", weight)
+    adjacency = GraphOperator.from_edge_index(graph, nodes, weight, "adjacency")
+    scale = normalize.inverse_sqrt_degree(adjacency)
+    source, target = graph.long()
+    masked = weight * (scale[source] * scale[target]) * (mask.sigmoid() if apply_sigmoid else mask)
+    return GraphOperator.from_edge_index(graph, nodes, masked, "adjacency")

@@ -21,9 +21,9 @@ from torch import Tensor
 from armagnn import checks
 from armagnn.errors import DataError, DTypeError, ParameterError, ShapeError, shown
 from armagnn.nn import activations
-from armagnn.nn.checks import check_kind
 from armagnn.nn.contraction import check_nonexpansive, check_operator
-from armagnn.nn.pool import AvgPool, SumPool
+from armagnn.nn.conv import check_kind
+from armagnn.nn.pooling import AvgPool, SumPool
 from armagnn.operators import CSR, GraphOperator
 from armagnn.solvers import FixedPoint
 

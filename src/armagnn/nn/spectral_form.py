@@ -18,9 +18,8 @@ import torch
 from torch import Tensor
 
 from armagnn import kernels
-from armagnn.nn.conv import times
-from armagnn.nn.keep import once_per_operator
-from armagnn.nn.polynomial import mixed
+from armagnn.nn.chebyshev_sum import mixed
+from armagnn.nn.conv import once_per_operator, times
 from armagnn.operators import GraphOperator
 from armagnn.operators.modes import may_be_kept, normal_mode
 from armagnn.operators.spectra import BlockSpectrum

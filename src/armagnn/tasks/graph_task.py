@@ -17,10 +17,10 @@ from armagnn.arguments import checked
 from armagnn.data import Fold, GraphsDataset, NodeFeatures, Scaler, node_features, nodes_of
 from armagnn.errors import ParameterError
 from armagnn.nn import ARMAConv, CayleyConv, activations, make_conv
-from armagnn.nn.drop import check_rate, drop
-from armagnn.nn.make import PEERS
-from armagnn.nn.pool import AvgPool
-from armagnn.nn.stack import Stack
+from armagnn.nn.feature_dropout import check_rate, drop
+from armagnn.nn.layer_registry import PEERS
+from armagnn.nn.layer_sequence import LayerSequence
+from armagnn.nn.pooling import AvgPool
 from armagnn.operators import GraphOperator
 from armagnn.operators.batches import GraphBatch, GraphBatches, batches_of
 from armagnn.operators.spectra import GraphSpectra, vectors_pay
@@ -121,7 +121,7 @@ class GraphNet(nn.Module):
         for conv in self.convs:
             if isinstance(conv, ARMAConv):
                 conv.dropout = skip
-            elif isinstance(conv, Stack):
+            elif isinstance(conv, LayerSequence):
                 for layer in list(conv)[1:]:  # the input of the first is dropped here
                     layer.dropout = hidden
 

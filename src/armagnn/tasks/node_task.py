@@ -15,9 +15,9 @@ from armagnn.arguments import checked
 from armagnn.data import NodeDataset
 from armagnn.errors import ParameterError
 from armagnn.nn import ARMAConv, make_conv
-from armagnn.nn.checks import check_features
-from armagnn.nn.drop import check_rate, drop
-from armagnn.nn.stack import Stack
+from armagnn.nn.conv import check_features
+from armagnn.nn.feature_dropout import check_rate, drop
+from armagnn.nn.layer_sequence import LayerSequence
 from armagnn.operators import CSR, GraphOperator
 from armagnn.tasks.contract import ask
 from armagnn.torch_private import transforms_active
@@ -116,7 +116,7 @@ class NodeNet(nn.Module):
         for conv in (self.conv1, self.conv2):
             if isinstance(conv, ARMAConv):
                 conv.dropout = skip
-            elif isinstance(conv, Stack):
+            elif isinstance(conv, LayerSequence):
                 for layer in list(conv)[1:]:  # the input of the first is dropped here
                     layer.dropout = hidden
 

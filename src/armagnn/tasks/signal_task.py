@@ -17,10 +17,10 @@ from armagnn.arguments import checked
 from armagnn.data.signals import SignalsDataset
 from armagnn.errors import ParameterError, ShapeError
 from armagnn.nn import ARMAConv, GraclusPool, activations, make_conv
-from armagnn.nn.drop import check_rate, drop
-from armagnn.nn.linear import Linear
-from armagnn.nn.scaled import conv_of_scaled, scaling
-from armagnn.nn.stack import Stack
+from armagnn.nn.feature_dropout import check_rate, drop
+from armagnn.nn.layer_sequence import LayerSequence
+from armagnn.nn.mlp_conv import Linear
+from armagnn.nn.scaled_features import conv_of_scaled, scaling
 from armagnn.operators import CSR, Coarsening, GraphOperator, batches_of, coarsen
 from armagnn.tasks.contract import ask, check_step, write_plan
 
@@ -246,7 +246,7 @@ def _pooling(tree: Coarsening, level: int, coarser: int) -> Pooling | None:
 def _operator(
     conv: Any, edge_index: Tensor, num_nodes: int, weight: Tensor | None, dtype: torch.dtype
 ) -> GraphOperator | None:
-    layer = next(iter(conv)) if isinstance(conv, Stack) else conv
+    layer = next(iter(conv)) if isinstance(conv, LayerSequence) else conv
     op: GraphOperator | None = layer.operator(edge_index, num_nodes, weight, dtype)
     return op
 

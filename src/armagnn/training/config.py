@@ -19,7 +19,7 @@ import torch
 from armagnn.arguments import checked
 from armagnn.checks import instance, integer, probability, real
 from armagnn.errors import DeviceError, ParameterError, RunError, UnknownNameError, shown
-from armagnn.nn.gat import HEADS
+from armagnn.nn.gat_conv import HEADS
 from armagnn.training.outcome import MOST_TRIALS, Setting
 from armagnn.training.stopping import MOST_EPOCHS, MOST_PATIENCE, check_stopping
 

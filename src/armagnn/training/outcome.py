@@ -15,7 +15,7 @@ from torch import Tensor
 from armagnn.arguments import checked
 from armagnn.checks import integer, probability, real
 from armagnn.errors import DataError, ParameterError, shown
-from armagnn.nn.make import PEERS
+from armagnn.nn.layer_registry import PEERS
 from armagnn.training.stopping import score
 
 if TYPE_CHECKING:

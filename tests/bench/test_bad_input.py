@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from armagnn import bench, sealed
-from armagnn.bench import epochs, filter_images, filter_learning, gpu, memory, problems, signals
+from armagnn.bench import cpu_rows, filter_learning, gpu_rows, mnist_signals, molecule_batches
 from armagnn.data import load
 from armagnn.errors import ArmagnnError
 from armagnn_paper import (
@@ -43,15 +43,15 @@ SIZES: dict[str, tuple[Callable[..., Any], str]] = {
     "products, widths": (lambda widths: bench.compare_products((widths,)), "widths"),
     "batches": (bench.compare_batches, "rounds graphs size"),
     "signals": (bench.compare_signals, "rounds batch stacks steps"),
-    "images": (lambda training: signals.random_images((training, 1, 1)), "training"),
+    "images": (lambda training: mnist_signals.random_images((training, 1, 1)), "training"),
     "trials": (bench.compare_trials, "rounds count epochs"),
     "peers": (bench.compare_peers, "rounds nodes nonzeros width"),
-    "epochs": (epochs.compare_epochs, "graphs size"),
-    "gpu": (gpu.compare_gpu, "runs"),
-    "graph": (lambda **given: problems.random_graph(**{"nodes": 4, "nonzeros": 6} | given), "nodes nonzeros"),
-    "grid": (filter_images.pixel_grid, "side"),
-    "photographs": (filter_images.photographs, "side"),
-    "counts": (lambda train: filter_images.filter_data(26, {"train": train}), "train"),
+    "epochs": (molecule_batches.compare_epochs, "graphs size"),
+    "gpu": (gpu_rows.compare_gpu, "runs"),
+    "graph": (lambda **given: cpu_rows.random_graph(**{"nodes": 4, "nonzeros": 6} | given), "nodes nonzeros"),
+    "grid": (filter_learning.pixel_grid, "side"),
+    "photographs": (filter_learning.photographs, "side"),
+    "counts": (lambda train: filter_learning.filter_data(26, {"train": train}), "train"),
     "widest": (lambda budget: filter_learning.widest("gcn", budget), "budget"),
     "learn": (lambda **given: filter_learning.learn("gcn", None, **given), "seeds epochs budget"),
     **{
@@ -72,9 +72,9 @@ SIZES: dict[str, tuple[Callable[..., Any], str]] = {
 }
 
 NAMES: dict[str, Callable[[Any], Any]] = {
-    "nodes": problems.large_case,
-    "pass": problems.cora_case().forward,
-    "memory": memory.peak_of_training_step,
+    "nodes": cpu_rows.large_case,
+    "pass": cpu_rows.cora_case().forward,
+    "memory": cpu_rows.peak_of_training_step,
     "widest": filter_learning.widest,
     **{f"dataset of {t.name}": lambda name, t=t: t.config(Cell(name, "arma", "paper")) for t in TABLES.values()},
     **{f"method of {t.name}": lambda name, t=t: t.check(t.datasets[0], name) for t in TABLES.values()},
@@ -139,9 +139,9 @@ def test_no_graph() -> None:
     with pytest.raises(ArmagnnError, match="widths"):
         next(bench.compare_products(64))  # type: ignore[arg-type]
     with pytest.raises(ArmagnnError, match="split"):
-        signals.random_images((3, 3))  # type: ignore[arg-type]
+        mnist_signals.random_images((3, 3))  # type: ignore[arg-type]
     with pytest.raises(ArmagnnError, match="multiple of 8"):
         next(bench.compare_peers(width=12))
     for counts in ({}, None, [1]):
         with pytest.raises(ArmagnnError, match="counts"):
-            filter_images.filter_data(26, counts)  # type: ignore[arg-type]
+            filter_learning.filter_data(26, counts)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import torch
 
 from armagnn import GraphOperator
 from armagnn.bench import filter_learning as learning
-from armagnn.bench.filter_images import RESPONSES, filter_data, photographs, pixel_grid
+from armagnn.bench.filter_learning import RESPONSES, filter_data, photographs, pixel_grid
 from armagnn.errors import UnknownNameError
 
 COMMITTED = Path(__file__).parents[2] / "results" / "filter-learning.csv"

@@ -433,7 +433,7 @@ def test_a_place_that_cannot_be_written_to_is_told_before_the_work(
     run: CliRunner, tmp_path: Path, command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from armagnn import bench
-    from armagnn.bench import filter_images
+    from armagnn.bench import filter_learning
 
     figure = importlib.import_module("armagnn_paper.cli.figure")  # the package has a command of this name
 
@@ -441,7 +441,7 @@ def test_a_place_that_cannot_be_written_to_is_told_before_the_work(
         raise AssertionError("the work has begun")
 
     monkeypatch.setattr(bench, "compare_layers", work)
-    monkeypatch.setattr(filter_images, "filter_data", work)
+    monkeypatch.setattr(filter_learning, "filter_data", work)
     monkeypatch.setattr(figure.times, "measure", work)
     monkeypatch.setattr(figure, "load", work)
     monkeypatch.setattr(figure, "measure", work)

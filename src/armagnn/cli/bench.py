@@ -66,7 +66,7 @@ def bench(
 
         if not torch.cuda.is_available():
             raise DeviceError("torch sees no GPU here. Use: armagnn bench cpu")
-        from armagnn.bench.gpu import compare_gpu
+        from armagnn.bench.gpu_rows import compare_gpu
 
         source = compare_gpu(runs=20 * rounds)
     else:
@@ -96,10 +96,9 @@ def bench(
 
 def _filter_learning(console: Console, out: Path | None) -> None:
     from armagnn.bench import filter_learning as learning
-    from armagnn.bench.filter_images import filter_data
     from armagnn.sealed import write_sealed
 
-    data, results = filter_data(), []
+    data, results = learning.filter_data(), []
     for method in learning.OPTIONS:
         results += learning.learn(method, data)
         console.print(f"{method}: {len(results)} trainings done")

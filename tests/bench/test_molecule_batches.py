@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch_geometric.nn import global_mean_pool
 
-from armagnn.bench import epochs
-from armagnn.bench.batches import MoleculeNet
+from armagnn.bench import molecule_batches as epochs
 from armagnn.tasks import GraphTask
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
@@ -23,7 +22,7 @@ def test_both_sides_train_the_same_network() -> None:
     task.start(0)
     assert task.room(0) == ()
     batch = task.batch(torch.tensor([0]), ())
-    peer = MoleculeNet(net.convs[0].to_pyg(), global_mean_pool)  # type: ignore[operator]
+    peer = epochs.MoleculeNet(net.convs[0].to_pyg(), global_mean_pool)  # type: ignore[operator]
     peer.head[0].load_state_dict(net.head[0].state_dict())
     peer.head[2].load_state_dict(net.head[1].state_dict())
     x = task.x[batch.nodes]

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from armagnn.bench.signals import SIDE, OfPyG, compare_signals, compare_training, mnist_net
+from armagnn.bench.mnist_signals import SIDE, OfPyG, compare_signals, compare_training, mnist_net
 from armagnn.data.mnist import grid_graph
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -12,9 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from armagnn.bench.epochs import epoch_seconds, wait
-from armagnn.bench.report import Comparison
-from armagnn.bench.timing import check_sizes, medians
+from armagnn.bench.comparison import Comparison, check_sizes, compared, in_turns, seconds_of_a_step
+from armagnn.bench.molecule_batches import epoch_seconds
 from armagnn.checks import integer
 from armagnn.data.mnist import grid_graph
 from armagnn.data.signals import SignalsDataset
@@ -104,9 +102,8 @@ def compare_signals(rounds: int = 1, batch: int = 32, **sizes: Any) -> Iterator[
     x = torch.rand(batch, SIDE * SIDE, 1, generator=torch.Generator().manual_seed(0))
     y = torch.arange(batch) % 10
     peer = OfPyG(net, batch)
-    times = medians({"ours": training_step(net, levels, x, y), "pyg": training_step(peer, levels, x, y)}, rounds)
     work = f"MNIST, {batch} signals, GNN(32)-P(4)-GNN(64)-P(4)-FC(512)-FC(10), training step"
-    yield Comparison(work, "ms", times["ours"], times["pyg"], times["pyg"] / times["ours"], REQUIRED)
+    yield in_turns(work, training_step(net, levels, x, y), training_step(peer, levels, x, y), rounds, REQUIRED)
 
 
 def random_images(split: tuple[int, int, int] = SPLIT) -> SignalsDataset:
@@ -139,17 +136,11 @@ def compare_training(
     ours = EPOCHS * epoch_seconds(trials)
     theirs = EPOCHS * task.steps * _pyg_step_seconds(task, device, batch, sizes) if pyg else math.nan
     work = f"a training on MNIST: {EPOCHS} epochs of {split[0]:,} signals, batches of {batch}"
-    yield Comparison(work, "s", ours, theirs, theirs / ours, limit=240.0)
+    yield compared(work, "s", ours, theirs, limit=240.0)
 
 
 def _pyg_step_seconds(task: SignalTask, device: str, batch: int, sizes: dict[str, Any], steps: int = 20) -> float:
     x, y = task.inputs(torch.arange(batch, device=device)), task.y[:batch]
     assert isinstance(x, Tensor)
     step = training_step(OfPyG(mnist_net(**sizes), batch).to(device), task.levels, x, y)
-    step()
-    wait(device)
-    began = time.perf_counter()
-    for _ in range(steps):
-        step()
-    wait(device)
-    return (time.perf_counter() - began) / steps
+    return seconds_of_a_step(step, steps, 1, device)

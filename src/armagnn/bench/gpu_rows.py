@@ -11,11 +11,10 @@ from torch import Tensor
 from torch_geometric.nn import ARMAConv as PyGConv
 
 from armagnn import CSR, GraphOperator
-from armagnn.bench.epochs import compare_epochs
-from armagnn.bench.problems import cora_case
-from armagnn.bench.report import Comparison
-from armagnn.bench.signals import compare_training
-from armagnn.bench.timing import check_sizes
+from armagnn.bench.comparison import Comparison, check_sizes, compared
+from armagnn.bench.cpu_rows import cora_case
+from armagnn.bench.mnist_signals import compare_training
+from armagnn.bench.molecule_batches import compare_epochs
 from armagnn.errors import DeviceError
 from armagnn.nn import ARMAConv
 from armagnn.training.cuda_graphs import capture
@@ -124,14 +123,11 @@ def compare_gpu(pyg: bool = True, runs: int = 100) -> Iterator[Comparison]:
     train, _ = _steps(case.ours.to("cuda"), x, op)
     peer = _steps(case.pyg.to("cuda"), case.dense_x.to("cuda"), case.edge_index.to("cuda"))[0]
     reference = median_ms(peer, runs) if pyg else float("nan")
-    yield _row("Cora 1433 -> 16, K=2, T=1, training step, captured", median_ms(capture(train), runs), reference, 0.15)
-    yield _row("Cora 1433 -> 16, K=2, T=1, training step", median_ms(train, runs), reference, 0.0)
+    work = "Cora 1433 -> 16, K=2, T=1, training step"
+    yield compared(f"{work}, captured", "ms", median_ms(capture(train), runs), reference, limit=0.15)
+    yield compared(work, "ms", median_ms(train, runs), reference)
     yield from compare_epochs(pyg=pyg)
     yield from compare_training(pyg=pyg)
-
-
-def _row(work: str, ours: float, peer: float, limit: float, unit: str = "ms") -> Comparison:
-    return Comparison(work, unit, ours, peer, peer / ours, limit=limit)
 
 
 def _compare(
@@ -156,11 +152,11 @@ def _compare(
     name = size.name if make is uniform else f"{size.name} (R-MAT)"
     wanted = make is uniform
     floor = size.t * op.nnz * size.k * size.fout * 4 / bandwidth * 1e3
-    yield _row(f"{name}, training step", median_ms(train, runs), times["train"], 0.0)
-    yield _row(f"{name}, training step, captured", median_ms(capture(train), runs), times["train"], wanted * size.train)
-    yield _row(f"{name}, training memory", memory, times["memory"], wanted * size.memory, "GiB")
-    yield _row(f"{name}, inference", median_ms(inference, runs), times["inference"], 0.0)
-    replay = median_ms(capture(inference), runs)
-    yield _row(
-        f"{name}, inference, captured (floor {floor:.3f} ms)", replay, times["inference"], wanted * size.inference
-    )
+    yield compared(f"{name}, training step", "ms", median_ms(train, runs), times["train"])
+    replay, limit = median_ms(capture(train), runs), wanted * size.train
+    yield compared(f"{name}, training step, captured", "ms", replay, times["train"], limit=limit)
+    yield compared(f"{name}, training memory", "GiB", memory, times["memory"], limit=wanted * size.memory)
+    yield compared(f"{name}, inference", "ms", median_ms(inference, runs), times["inference"])
+    replay, limit = median_ms(capture(inference), runs), wanted * size.inference
+    work = f"{name}, inference, captured (floor {floor:.3f} ms)"
+    yield compared(work, "ms", replay, times["inference"], limit=limit)

@@ -6,22 +6,23 @@ import random
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from armagnn import sealed
 from armagnn.errors import ArmagnnError, DataError, RunError
-from armagnn.sealed import SUMS, read_sealed, read_table, seal, write_sealed
+from armagnn.sealed import SUMS, read_sealed, read_table, rows_csv, seal, write_sealed
 from armagnn_paper.claims_rows import read_rows
 from armagnn_paper.page import results_page
 from armagnn_paper.restore import restore
 from armagnn_paper.table import Cell
 from armagnn_paper.tables import NODES
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
-CHOSEN = ROOT / "src" / "armagnn" / "paper" / "chosen"
+CHOSEN = ROOT / "src" / "armagnn_paper" / "chosen"
 
 checkout = pytest.mark.skipif(not RESULTS.is_dir(), reason="no results beside the tests: not a checkout")
 
@@ -178,6 +179,24 @@ def test_seal_takes_tables_as_they_are(tmp_path: Path) -> None:
         seal([tmp_path / "empty"])
     with pytest.raises(DataError, match="cannot be read"):
         seal([tmp_path / "nothing.csv"])
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    number: int
+    value: float
+
+
+def test_rows_of_a_dataclass_are_a_table_and_come_back(tmp_path: Path) -> None:
+    path, rows = tmp_path / "rows.csv", [Row("a, b", 3, 0.1 + 0.2), Row("", -1, float("inf"))]
+    write_sealed(path, rows_csv(Row, rows))
+    assert path.read_bytes() == b'name,number,value\n"a, b",3,0.30000000000000004\n,-1,inf\n'
+    assert sealed.read_rows(path, Row, "rows") == rows
+    assert rows_csv(Row, rows, 2).splitlines()[1] == b'"a, b",3,0.3'
+    write_sealed(path, rows_csv(Row, []) + b"a,three,1\n")
+    with pytest.raises(DataError, match=r"rows.csv: not rows \(.*three.*\)\. Make them\."):
+        sealed.read_rows(path, Row, "rows", "Make them.")
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:

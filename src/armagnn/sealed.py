@@ -11,10 +11,11 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import astuple, fields
 from hashlib import sha256
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar, get_type_hints
 
 from armagnn.errors import DataError, RunError
 from armagnn.files import write_atomic
@@ -22,6 +23,8 @@ from armagnn.files import write_atomic
 SUMS: Final = "SHA256SUMS"
 SEALED: Final = (".csv", ".json")
 """The kinds of files that `seal` finds in a folder."""
+
+T = TypeVar("T")
 
 _LINE: Final = re.compile(r"([0-9a-f]{64}) [ *](\S.*)")
 
@@ -66,6 +69,26 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> list[dict[str, str]]:
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num}: no CSV ({error}).") from error
     return rows
+
+
+def rows_csv(kind: type[Any], rows: Iterable[Any], digits: int | None = None) -> bytes:
+    """The instances of a dataclass as a table, a column for each field; floats with so many significant digits."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(field.name for field in fields(kind))
+    for row in rows:
+        table.writerow(f"{v:.{digits}g}" if digits and isinstance(v, float) else v for v in astuple(row))
+    return text.getvalue().encode()
+
+
+def read_rows(path: Path, kind: type[T], what: str, advice: str = "") -> list[T]:
+    """The instances of a dataclass that `rows_csv` wrote (fields: str, int, float); `what` they are, for the error."""
+    hints = get_type_hints(kind)
+    rows = read_table(path, list(hints))
+    try:
+        return [kind(**{name: hints[name](value) for name, value in row.items()}) for row in rows]
+    except ValueError as error:
+        raise DataError(f"{path}: not {what} ({error}). {advice}".rstrip()) from error
 
 
 def write_sealed(path: Path, content: bytes) -> None:

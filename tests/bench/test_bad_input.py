@@ -19,7 +19,7 @@ from armagnn_paper import (
     claims_rows,
     convergence,
     convergence_cost,
-    reservoir,
+    reservoir_table,
     responses,
     responses_trained,
     restore,
@@ -63,7 +63,7 @@ SIZES: dict[str, tuple[Callable[..., Any], str]] = {
     },
     "convergence": (lambda seeds: convergence.run(Path("t.csv"), ["cora"], seeds), "seeds"),
     "cost": (lambda runs: convergence_cost.measure("T=10", runs), "runs"),
-    "reservoir": (lambda runs: reservoir.measure("cora", runs), "runs"),
+    "reservoir": (lambda runs: reservoir_table.measure("cora", runs), "runs"),
     "claims": (lambda runs: claims_rows.measure(claims.claim("depth").jobs(), Path("c.csv"), runs), "runs"),
     "training time": (lambda **given: training_time.measure("cora", ["gcn"], **given), "epochs patience"),
     "figure 2": (lambda steps: responses.figure2(load("cora"), [steps]), "steps"),
@@ -83,8 +83,8 @@ NAMES: dict[str, Callable[[Any], Any]] = {
     "problem": convergence.problem,
     "methods": convergence.methods,
     "case": convergence_cost.options,
-    "reservoir": reservoir.measure,
-    "grid": reservoir.grid,
+    "reservoir": reservoir_table.measure,
+    "grid": reservoir_table.grid,
     "training time": lambda name: training_time.measure("cora", [name]),
     "target": lambda name: responses_trained.train_filter(
         name, load("cora").operator(dtype=torch.float64), torch.ones(2708, 1), torch.ones(2708, 1)

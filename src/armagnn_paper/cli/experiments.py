@@ -11,11 +11,9 @@ from armagnn.checks import choice, integer
 from armagnn.cli.consoles import notes_console, output_console, whole_table
 from armagnn.errors import ArmagnnError
 from armagnn.files import check_writable
-from armagnn.sealed import write_sealed
+from armagnn.sealed import rows_csv, write_sealed
 from armagnn_paper import convergence as theorem_1
-from armagnn_paper import convergence_cost
-from armagnn_paper import pace as paces
-from armagnn_paper.plan import known_times
+from armagnn_paper import convergence_cost, forecast
 from armagnn_paper.table import Cell
 from armagnn_paper.tables import TABLES
 
@@ -52,18 +50,18 @@ def reservoir(
     out: Annotated[Path, typer.Option(help="The table.")] = Path("results", "reservoir.csv"),
 ) -> None:
     """Reservoir ARMA (Section 4.1): random stacks and a trained readout; about 25 minutes on a CPU."""
-    from armagnn_paper import reservoir as room  # scikit-learn takes a second to import
+    from armagnn_paper import reservoir_table as room  # scikit-learn takes a second to import
 
     check_writable(out)
     rows = [row for name in dataset or room.DATASETS for row in room.measure(name, runs)]
-    write_sealed(out, room.to_csv(rows).encode())
+    write_sealed(out, rows_csv(room.ReservoirRow, rows))
 
 
 def pace(
     table: Annotated[list[str] | None, typer.Argument(help="Tables, e.g. graph-signal; by default all four.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1.")] = "cpu",
     out: Annotated[Path, typer.Option(help="The table; what is in it is not measured again.")] = Path(
-        "results", paces.PACE
+        "results", forecast.PACE
     ),
 ) -> None:
     """Measure an epoch of every cell of the tables, for `--plan`: many minutes, and hours on a processor.
@@ -74,15 +72,15 @@ def pace(
         choice("table", name, tuple(TABLES))
     for name in table or TABLES:
         own = TABLES[name]
-        known = known_times(own, out.parent, ()).spent
+        known = forecast.known_times(own, out.parent, ()).spent
         wanted = []
-        for cell in paces.cells(own):
+        for cell in forecast.cells(own):
             if (cell, not device.startswith("cuda")) in known:
                 continue
             try:
                 wanted.append((Cell(*cell), own.config(Cell(*cell))))
             except ArmagnnError as error:
                 notes_console().print(f"{' '.join(cell)} is left out: {error}", soft_wrap=True)
-        for found in paces.measure(own, wanted, out, device) if wanted else ():
+        for found in forecast.measure(own, wanted, out, device) if wanted else ():
             shown = f"{found.dataset} {found.method} {found.protocol}"
             output_console().print(f"{shown}: {found.seconds:.3g} s an epoch and training", soft_wrap=True)

@@ -21,8 +21,8 @@ from armagnn.training.engine import execute
 from armagnn.training.record import Record
 from armagnn.training.results_store import Store, checkpoints_of
 from armagnn_paper.cli.groups import Where, Written, with_groups
-from armagnn_paper.plan import assumptions, known_times
-from armagnn_paper.plan import plan as plan_of
+from armagnn_paper.forecast import assumptions, known_times
+from armagnn_paper.forecast import plan as plan_of
 from armagnn_paper.search import final_trials, planned_trials, search_trials, write_search
 from armagnn_paper.table import Cell, CellTrial, NotTunedError, Table, work
 from armagnn_paper.tables import GRAPHS, MOLECULAR, NODES, SIGNALS

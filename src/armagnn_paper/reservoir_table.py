@@ -7,11 +7,9 @@ for a fold where there are folds, with weights of seeds that no run uses.
 
 from __future__ import annotations
 
-import csv
-import io
 import time
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import product
 from typing import Any, Final
 
@@ -223,12 +221,3 @@ def _trained(dataset: str) -> Iterator[ReservoirRow]:
     for metric, part in (("accuracy", outcome.test), ("val_accuracy", outcome.val)):
         value = round(100 * part["accuracy"], 4)
         yield ReservoirRow(dataset, "arma", "tuned", 0, 0, metric, value, seconds, "CPU")
-
-
-def to_csv(rows: list[ReservoirRow]) -> str:
-    """Return the rows as text, with a header."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([field.name for field in fields(ReservoirRow)])
-    writer.writerows(astuple(row) for row in rows)
-    return text.getvalue()

@@ -1,4 +1,4 @@
-"""Plans: seconds and epochs of earlier trainings, and what is assumed; nothing is trained and no dataset is read."""
+"""Plans: seconds and epochs of earlier trainings, and what is assumed; and epochs that are measured once, and kept."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from armagnn.cli import app
-from armagnn.errors import DataError
+from armagnn.errors import DataError, ParameterError
 from armagnn.sealed import write_sealed
 from armagnn.training.record import Record, to_csv
 from armagnn.training.results_store import Store
-from armagnn_paper import pace
-from armagnn_paper.pace import Pace
-from armagnn_paper.plan import SOURCES, assumptions, known_times, plan
+from armagnn_paper import forecast
+from armagnn_paper.forecast import SOURCES, Pace, assumptions, known_times, plan
 from armagnn_paper.table import Cell, CellTrial
 from armagnn_paper.tables import MOLECULAR, NODES, TABLES
 
@@ -64,7 +63,7 @@ def test_the_surest_source_is_taken(tmp_path: Path) -> None:
     # on a processor ARMA takes 0.015 s where it takes 0.001 on a GPU
     assert line(folder, "cpu", "gcn") == (10 * 100 * 0.01 * 15, "scaled", 100)
     assert line(folder, "cpu", "cayley") == (None, "unknown", 2000)
-    write_sealed(folder / pace.PACE, pace.to_csv([Pace("cora", "gcn", "paper", "cpu", 10, 0.5)]))
+    write_sealed(folder / forecast.PACE, forecast.to_csv([Pace("cora", "gcn", "paper", "cpu", 10, 0.5)]))
     assert line(folder, "cpu", "gcn") == (500.0, "measured", 100)
     assert line(folder, "cpu", "gcn", "tuned")[1] == "like"
     assert line(folder, "cpu", "gat") == (10 * 50 * 0.04 * (15 + 50) / 2, "scaled", 50)
@@ -118,7 +117,9 @@ def test_damaged_tables_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"not a table of trials .*armagnn results export"):
         known_times(NODES, folder, ())
     write_sealed(path, whole)
-    write_sealed(folder / pace.PACE, b"dataset,method,protocol,device,trainings,seconds\ncora,arma,paper,cpu,ten,1\n")
+    write_sealed(
+        folder / forecast.PACE, b"dataset,method,protocol,device,trainings,seconds\ncora,arma,paper,cpu,ten,1\n"
+    )
     with pytest.raises(DataError, match=r"not a table of paces .*armagnn reproduce pace"):
         known_times(NODES, folder, ())
 
@@ -160,3 +161,49 @@ def test_the_command_without_tables_says_that_nothing_is_known(tmp_path: Path, m
     assert "cora gcn paper" in result.output
     assert "2/3" in result.output
     assert "1 trainings to do: about 3 s by one worker on cpu." in result.output
+
+
+# ------------------------------------------------------------------------------------------------- measuring an epoch
+
+
+def test_paces_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("armagnn.training.trials.Trials.probe", lambda self, steps: 2.0)
+    path = tmp_path / "new" / forecast.PACE
+    cells = [Cell("cora", method, "paper") for method in ("gcn", "arma")]
+    wanted = [(cell, NODES.config(cell)) for cell in cells]
+    assert [found.seconds for found in forecast.measure(NODES, wanted[:1], path)] == [0.2]
+    assert [found.method for found in forecast.measure(NODES, wanted, path)] == ["arma"]
+    assert forecast.read_paces(path) == [Pace(*cell, "cpu", 10, 0.2) for cell in cells]
+    with pytest.raises(ParameterError, match="wanted is empty"):
+        list(forecast.measure(NODES, [], path))
+
+
+def test_the_command_leaves_out_cells_without_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("armagnn.training.trials.Trials.probe", lambda self, steps: 2.0)
+    cells = [Cell("cora", "gcn", "paper"), Cell("ppi", "gat", "none")]
+    monkeypatch.setattr("armagnn_paper.forecast.cells", lambda table: cells)
+    result = CliRunner().invoke(app, ["reproduce", "pace", "node-classification", "--out", str(tmp_path / "p.csv")])
+    assert "cora gcn paper: 0.2 s an epoch and training" in result.output
+    assert "ppi gat none is left out" in result.output
+    result = CliRunner().invoke(app, ["reproduce", "pace", "node-clasification"])
+    assert result.exit_code == 2
+    assert "node-classification" in result.output
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_cell_is_one_that_the_table_has(name: str) -> None:
+    table = TABLES[name]
+    cells = forecast.cells(table)
+    assert len(set(cells)) == len(cells)
+    for cell in cells:
+        table.check(*cell)
+        assert cell.protocol in table.own_protocols(cell.dataset, cell.method)
+        assert cell.protocol not in table.beyond_protocols
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / forecast.PACE
+    assert forecast.read_paces(path) == []
+    write_sealed(path, forecast.to_csv([]) + b"cora,arma,paper,cpu,ten,1\n")
+    with pytest.raises(DataError, match=r"not a table of paces .*armagnn reproduce pace"):
+        forecast.read_paces(path)

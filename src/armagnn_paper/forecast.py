@@ -1,26 +1,36 @@
-"""How long trainings will take, from what earlier ones took: nothing is trained, and no dataset is read.
+"""How long trainings will take: plans by what earlier ones took, and measured epochs where no trial ran before.
 
 .. math:: \\text{time} = \\text{trainings left} \\cdot \\text{epochs of one} \\cdot \\text{seconds of an epoch}
 
 Epochs are those of the cell's exported trials, or else of its dataset and method, or else the most it may have. The
 seconds of an epoch (the share of one training in its batch) are those of the same trials, if they ran on the same kind
-of device; or measured ones, of ``results/pace.csv`` (`armagnn_paper.pace`); or those of another protocol; or those of
-the other kind of device, times what lies between the two elsewhere.
+of device; or measured ones, of ``results/pace.csv`` (`measure`); or those of another protocol; or those of the other
+kind of device, times what lies between the two elsewhere. A plan trains nothing and reads no dataset.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from armagnn.errors import DataError
-from armagnn.sealed import read_table
+import torch
+
+from armagnn.errors import DataError, ParameterError
+from armagnn.sealed import read_rows, read_table, rows_csv, write_sealed
+from armagnn.training.config import Config, torch_device
 from armagnn.training.record import Record, config_hash
-from armagnn_paper.pace import PACE, is_processor, read_paces
-from armagnn_paper.table import Cell, CellTrial, Table
+from armagnn_paper.summaries import PROCESSORS
+from armagnn_paper.table import Cell, CellTrial, Table, experiment_of
+
+PACE: Final = "pace.csv"
+MOST: Final = 10
+"""Trainings of the batch that is measured, at most: their share is that of a larger one, or nearly."""
+
+STEPS: Final = 2
+"""Steps that are measured."""
 
 SEARCH: Final = "-search"
 
@@ -181,3 +191,86 @@ def _pair(cell: Sequence[str]) -> Pair:
 def _mean(spent: Iterable[tuple[float, int]]) -> float | None:
     spent = list(spent)
     return sum(seconds for seconds, _ in spent) / max(sum(epochs for _, epochs in spent), 1) if spent else None
+
+
+# ------------------------------------------------------------------------------------------------- measuring an epoch
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long an epoch takes.
+
+    Attributes:
+        dataset: the dataset.
+        method: the method.
+        protocol: the protocol.
+        device: where it was measured.
+        trainings: of the batch.
+        seconds: of an epoch with its validation, divided by the trainings.
+    """
+
+    dataset: str
+    method: str
+    protocol: str
+    device: str
+    trainings: int
+    seconds: float
+
+
+def cells(table: Table) -> list[Cell]:
+    """Every cell of a table; of QM9 one property, as the others take as long.
+
+    Example:
+        >>> from armagnn_paper.tables import MOLECULAR, SIGNALS
+        >>> cells(SIGNALS)[0], len(cells(MOLECULAR))
+        (Cell(dataset='mnist', method='arma', protocol='paper'), 10)
+    """
+    datasets = table.datasets[:1] if all("/" in dataset for dataset in table.datasets) else table.datasets
+    return [
+        Cell(dataset, method, protocol)
+        for dataset in (*datasets, *table.beyond_datasets)
+        for method in table.methods
+        for protocol in table.own_protocols(dataset, method)
+        if protocol not in table.beyond_protocols
+    ]
+
+
+def is_processor(device: str) -> bool:
+    """Is this the name of a processor, not of a GPU?"""
+    return device in PROCESSORS
+
+
+def measure(table: Table, wanted: Sequence[tuple[Cell, Config]], path: Path, device: str = "cpu") -> Iterator[Pace]:
+    """Measure the cells that the file at `path` does not have on this kind of device, and keep each as it comes."""
+    place = torch_device(device)
+    if not wanted:
+        raise ParameterError("wanted is empty; give each cell to measure with its configuration.")
+    name = torch.cuda.get_device_name(place) if place.type == "cuda" else place.type
+    paces = read_paces(path)
+    for cell, config in wanted:
+        if any((p.dataset, p.method, p.protocol) == cell and is_processor(p.device) == (name == "cpu") for p in paces):
+            continue
+        trainings, experiment = min(table.most(config), MOST), experiment_of(config)
+        settings = [experiment.setting(seed) for seed in range(trainings)]
+        trials = experiment.trials(settings, 0, place, table.beside)
+        paces.append(Pace(*cell, name, trainings, trials.probe(STEPS) / trainings))
+        write_sealed(path, to_csv(paces))
+        yield paces[-1]
+
+
+def to_csv(paces: Iterable[Pace]) -> bytes:
+    """The paces as a table.
+
+    Example:
+        >>> print(to_csv([Pace("cora", "arma", "paper", "cpu", 10, 0.0123456)]).decode(), end="")
+        dataset,method,protocol,device,trainings,seconds
+        cora,arma,paper,cpu,10,0.0123
+    """
+    return rows_csv(Pace, paces, 3)
+
+
+def read_paces(path: Path) -> list[Pace]:
+    """The paces of a table; none if it is not there."""
+    if not path.is_file():
+        return []
+    return read_rows(path, Pace, "a table of paces", "Make it with: armagnn reproduce pace.")

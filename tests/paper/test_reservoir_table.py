@@ -14,18 +14,19 @@ import torch
 from armagnn.data import Fold
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.operators import GraphOperator
-from armagnn_paper import reservoir
-from armagnn_paper.reservoir import (
+from armagnn.sealed import rows_csv
+from armagnn_paper import reservoir_table as reservoir
+from armagnn_paper.reservoir_table import (
     DATASETS,
     GRAPHS,
     NODES,
+    ReservoirRow,
     ReservoirSettings,
     ReservoirTask,
     choose,
     grid,
     measure,
     problems,
-    to_csv,
 )
 from armagnn_paper.table import Table
 
@@ -47,7 +48,7 @@ def test_mutag_in_small() -> None:
     assert np.mean(accuracies) > 70  # two thirds are of one class
     again = [next(measure("mutag", runs=2, settings=settings))]
     assert [replace(row, seconds=0) for row in again] == [replace(row, seconds=0) for row in rows[:1]]
-    table = list(csv.DictReader(to_csv(rows).splitlines()))
+    table = list(csv.DictReader(rows_csv(ReservoirRow, rows).decode().splitlines()))
     assert {(row["dataset"], row["method"], row["protocol"]) for row in table} == {("mutag", "reservoir", "tuned")}
     assert {row["fold"] for row in table} == {str(fold) for fold in range(10)}
 

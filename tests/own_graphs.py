@@ -10,7 +10,7 @@ import torch
 
 from armagnn.data import GraphsDataset
 from armagnn.training import GraphsConfig
-from data.test_tu_folder import write
+from data.test_tu import write
 
 QUICK: dict[str, Any] = {"hidden": 8, "depth": 1, "epochs": 12, "batch": 8, "lr": 0.05, "seeds": 2}
 

@@ -12,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from armagnn.data.folds import FOLDS
+from armagnn.data.splits import FOLDS
 from armagnn.errors import DataError
 from armagnn.sealed import SUMS, check_all_there, read_table
 from armagnn_paper.search import FINAL_SEED

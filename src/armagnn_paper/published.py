@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from armagnn.data.qm9 import TARGETS
+from armagnn.data.sets.qm9 import TARGETS
 from armagnn.training.config import Config
 
 ACCURACY: Final[dict[str, dict[str, tuple[float, float]]]] = {

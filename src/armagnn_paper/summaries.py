@@ -11,7 +11,7 @@ from typing import Final
 
 from scipy import stats
 
-from armagnn.data.folds import FOLDS
+from armagnn.data.splits import FOLDS
 from armagnn.errors import DataError
 from armagnn.sealed import read_table
 

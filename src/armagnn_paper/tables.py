@@ -35,7 +35,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from armagnn.data.qm9 import TARGETS
+from armagnn.data.sets.qm9 import TARGETS
 from armagnn.errors import ParameterError
 from armagnn.nn.layer_registry import PEERS
 from armagnn.training import GraphsConfig, NodesConfig, SignalsConfig

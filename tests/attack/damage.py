@@ -35,7 +35,7 @@ from attack import bad_inputs
 from attack.datasets import graphs_file, node_file, rings
 from attack.pool import Wrong
 from attack.subjects import Call
-from data.test_tu_folder import write
+from data.test_tu import write
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 Answer = Callable[[Path], Any]

@@ -17,9 +17,9 @@ import torch
 import armagnn.data as data
 from armagnn.data import Fold, GraphsDataset, NodeDataset, Scaler, SignalsDataset
 from armagnn.data.arrays import pack_arrays
-from armagnn.data.multilabel_file import parse_multilabel_file
+from armagnn.data.sets.ppi import parse_multilabel_file
 from attack.subjects import Call
-from data.test_tu_folder import write
+from data.test_tu import write
 from data.tiny import multilabel_arrays
 from own_graphs import rings_and_paths
 from tiny_signals import tiny

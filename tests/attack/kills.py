@@ -28,7 +28,7 @@ from armagnn.training import trainer
 from attack.bad_inputs import workplace
 from attack.damage import digest
 from attack.datasets import node_file, rings
-from data.test_tu_folder import write
+from data.test_tu import write
 
 OFTEN = 0.02
 """Seconds between two checkpoints."""

@@ -16,7 +16,7 @@ import armagnn.tasks as tasks
 import armagnn.training as training
 from attack.datasets import node_file, rings
 from attack.subjects import Call
-from data.test_tu_folder import write
+from data.test_tu import write
 
 
 def training_room() -> Iterator[Call]:

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from armagnn.bench.mnist_signals import SIDE, OfPyG, compare_signals, compare_training, mnist_net
-from armagnn.data.mnist import grid_graph
+from armagnn.data.sets.mnist import grid_graph
 
 
 def test_the_network_of_pygs_layers_is_ours_weight_for_weight() -> None:

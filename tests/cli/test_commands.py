@@ -19,7 +19,7 @@ from armagnn.cli import app
 from armagnn.cli.progress import TrainingProgress
 from armagnn.data import load
 from armagnn.data.arrays import pack_arrays
-from armagnn.data.user import add
+from armagnn.data.data_folder import add
 from armagnn.errors import ParameterError
 from armagnn.training import NodesConfig, Observer, Run, train
 from armagnn.training.hyperparameters import NODES

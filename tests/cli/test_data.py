@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from armagnn.cli import app
 from armagnn.data import CATALOGUE, load, load_graphs
 from armagnn.data.arrays import pack_arrays
-from armagnn.data.catalogue import load_any
+from armagnn.data.loading import load_any
 from data.tiny import node_arrays
 from own_graphs import folder_of, rings_and_paths
 

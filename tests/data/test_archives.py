@@ -16,11 +16,11 @@ import pytest
 from armagnn.data import archives, load, load_graphs
 from armagnn.data.archives import ArrayArchive, check_size, gunzip, limit
 from armagnn.data.arrays import opened, pack_arrays, read_arrays
-from armagnn.data.graphs_file import parse_graphs_file
-from armagnn.data.multilabel_file import parse_multilabel_file
-from armagnn.data.node_file import parse_node_file
-from armagnn.data.originals import convert_tu
-from armagnn.data.qm9 import parse_qm9
+from armagnn.data.graphs import parse_graphs_file
+from armagnn.data.nodes import parse_node_file
+from armagnn.data.sets.ppi import parse_multilabel_file
+from armagnn.data.sets.qm9 import parse_qm9
+from armagnn.data.tu import convert_tu
 from armagnn.errors import DataError, ParameterError
 from data.tiny import graphs_arrays, multilabel_arrays, node_arrays
 
@@ -225,7 +225,7 @@ def test_nodes_that_nothing_speaks_of(monkeypatch: pytest.MonkeyPatch) -> None:
     arrays: dict[str, Any] = {"edge_index": np.array([[0], [1]]), "ptr": np.array([0, 2, 2**31]), "y": np.array([0, 1])}
     with pytest.raises(DataError, match="give node_labels"):
         parse_graphs_file(pack_arrays(arrays), name="a", source="a.npz")
-    monkeypatch.setattr("armagnn.data.graphs_file.MOST_LONE", 3)
+    monkeypatch.setattr("armagnn.data.graphs.MOST_LONE", 3)
     arrays["ptr"] = np.array([0, 2, 33])
     with pytest.raises(DataError, match="give node_labels"):
         parse_graphs_file(pack_arrays(arrays), name="a", source="a.npz")

@@ -13,8 +13,8 @@ import torch
 
 from armagnn import data
 from armagnn.data import Fold, GraphsDataset, NodeDataset, NodeFeatures, Scaler, SignalsDataset, load, load_graphs
-from armagnn.data.entries import Entry
-from armagnn.data.split import random_split
+from armagnn.data.catalogue import Entry
+from armagnn.data.splits import random_split
 from armagnn.errors import ArmagnnError, DeviceError, DTypeError, ParameterError, ShapeError
 
 CORA, MUTAG = load("cora"), load_graphs("mutag")

@@ -1,124 +1,102 @@
-"""Datasets by name: the embedded one, those in a folder, and the names that do not exist."""
+"""The catalogues: armagnn's own, the user's, watched over by its checksum, and those of other packages."""
 
 from __future__ import annotations
 
-import importlib.resources
-import os
-import shutil
+import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import torch
 
-from armagnn.data import CATALOGUE, NodeDataset, load
-from armagnn.errors import DataError, UnknownNameError
-
-EMBEDDED = importlib.resources.files("armagnn.data").joinpath("embedded", "cora.npz")
-CHECKOUT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module")
-def cora() -> NodeDataset:
-    return load("cora")
-
-
-def real_data(name: str) -> Path:
-    """The folder with the file of a dataset that the package does not carry."""
-    for folder in (os.environ.get("ARMAGNN_DATA"), CHECKOUT.parent / "shared" / "data"):
-        if folder and (Path(folder) / CATALOGUE[name].file).is_file():
-            return Path(folder)
-    pytest.skip(f"{CATALOGUE[name].file} is not here: set ARMAGNN_DATA to the folder that holds it")
-
-
-def test_cora_is_the_graph_of_the_paper(cora: NodeDataset) -> None:
-    assert (cora.num_nodes, cora.num_features, cora.num_classes) == (2708, 1433, 7)
-    assert cora.edge_index.shape == (2, 10556)
-    assert (len(cora.train_idx), len(cora.val_idx), len(cora.test_idx)) == (140, 500, 1000)
-    assert torch.bincount(cora.y[cora.train_idx]).tolist() == [20] * 7  # 20 labels a class
-    assert cora.x.nnz == 49216
-    assert cora.name == "cora"
-    assert cora.sha256 == CATALOGUE["cora"].sha256
-
-
-def test_the_rows_of_cora_sum_to_one(cora: NodeDataset) -> None:
-    sums = cora.x @ torch.ones(cora.num_features, 1)
-    torch.testing.assert_close(sums, torch.ones(cora.num_nodes, 1))
-
-
-def test_edges_of_cora_go_both_ways(cora: NodeDataset) -> None:
-    edges = {tuple(edge) for edge in cora.edge_index.T.tolist()}
-    assert len(edges) == 10556
-    assert all((v, u) in edges for u, v in edges)
-
-
-def test_the_embedded_file_is_small() -> None:
-    assert len(EMBEDDED.read_bytes()) < 150_000
+from armagnn.data import add, load
+from armagnn.data.catalogue import FILE, folders, read_registry, user_folder
+from armagnn.errors import DataError
 
 
 @pytest.mark.parametrize(
-    ("name", "nodes", "features", "classes", "edges", "unlabelled"),
-    [("citeseer", 3327, 3703, 6, 9228, 15), ("pubmed", 19717, 500, 3, 88651, 0)],
-)
-def test_the_other_citation_graphs(
-    name: str, nodes: int, features: int, classes: int, edges: int, unlabelled: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ARMAGNN_DATA", str(real_data(name)))
-    data = load(name)
-    assert (data.num_nodes, data.num_features, data.num_classes) == (nodes, features, classes)
-    assert data.edge_index.shape[1] == edges
-    assert int((data.y < 0).sum()) == unlabelled
-    sums = (data.x @ torch.ones(features, 1)).squeeze()
-    assert int((sums == 0).sum()) == unlabelled  # the nodes without a label have no words either
-    torch.testing.assert_close(sums[sums > 0], torch.ones(nodes - unlabelled))
+    "text",
+    ["", "[]", "{}", '{"format": "other", "datasets": {}}', '{"format": "armagnn data catalogue 1", "datasets": 3}',
+     '{"format": "armagnn data catalogue 1", "datasets": {"a": {"file": "x"}}}'],
+)  # fmt: skip
+def test_a_damaged_catalogue_is_named(text: str, papers: Path, own_folder: Path) -> None:
+    own_folder.mkdir()
+    (own_folder / FILE).write_text(text)
+    with pytest.raises(DataError, match=r"catalogue\.json"):
+        load("papers")
+    assert load("cora").num_nodes == 2708  # embedded: not concerned
 
 
-def test_the_shared_folder_is_found_from_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = real_data("citeseer")
-    shared, checkout = tmp_path / "shared" / "data", tmp_path / "checkout"
-    shared.mkdir(parents=True)
-    checkout.mkdir()
-    shutil.copy(source / "citeseer.npz", shared)
+def test_a_catalogue_cannot_point_outside_its_folder(papers: Path, own_folder: Path) -> None:
+    add(papers)
+    document = json.loads((own_folder / FILE).read_text())
+    document["datasets"]["papers"]["file"] = "../papers.npz"
+    del document["sha256"]
+    (own_folder / FILE).write_text(json.dumps(document))
+    with pytest.raises(DataError, match="not a catalogue"):
+        load("papers")
+
+
+def test_many_at_once(papers: Path, own_folder: Path) -> None:
+    names = [f"set{i}" for i in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda name: add(papers, name), names))
+    assert sorted(read_registry(own_folder)) == names
+
+
+def test_where_files_are_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.delenv("ARMAGNN_DATA", raising=False)
-    monkeypatch.chdir(checkout)
-    assert load("citeseer").num_nodes == 3327
+    assert folders() == [tmp_path / "armagnn", Path("../shared/data")]
+    monkeypatch.setenv("ARMAGNN_DATA", str(tmp_path / "mine"))
+    assert user_folder() == tmp_path / "mine"
+    assert folders() == [tmp_path / "mine", tmp_path / "armagnn", Path("../shared/data")]
 
 
-def test_a_missing_file_says_where_it_was_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ARMAGNN_DATA", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(DataError, match=r"citeseer\.npz.*not found in.*ARMAGNN_DATA") as caught:
-        load("citeseer")
-    assert str(tmp_path) in str(caught.value)
+def test_a_flipped_byte_of_the_catalogue_is_seen(papers: Path, own_folder: Path) -> None:
+    add(papers)
+    whole = (own_folder / FILE).read_bytes()
+    before = read_registry(own_folder)
+    for position in range(len(whole)):
+        for bit in (0x01, 0x10, 0x20):
+            damaged = bytearray(whole)
+            damaged[position] ^= bit
+            (own_folder / FILE).write_bytes(damaged)
+            with pytest.raises(DataError, match=r"catalogue\.json"):
+                read_registry(own_folder)
+    for length in range(len(whole)):
+        (own_folder / FILE).write_bytes(whole[:length])
+        with pytest.raises(DataError, match=r"catalogue\.json"):
+            read_registry(own_folder)
+    (own_folder / FILE).write_bytes(whole)
+    assert read_registry(own_folder) == before
 
 
-def test_another_file_under_a_known_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "citeseer.npz").write_bytes(EMBEDDED.read_bytes())
-    monkeypatch.setenv("ARMAGNN_DATA", str(tmp_path))
-    with pytest.raises(DataError, match="SHA-256"):
-        load("citeseer")
+def unsealed(folder: Path) -> bytes:
+    """What armagnn 0.1 wrote: the catalogue without its checksum."""
+    document = json.loads((folder / FILE).read_bytes())
+    del document["sha256"]
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-@pytest.mark.parametrize(("wrong", "near"), [("coar", "cora"), ("Citeseer", "citeseer"), ("pubmd", "pubmed")])
-def test_an_unknown_name_gets_the_nearest(wrong: str, near: str) -> None:
-    with pytest.raises(UnknownNameError, match=f"Did you mean '{near}'"):
-        load(wrong)
+def test_an_old_catalogue_is_accepted_and_rewritten(papers: Path, own_folder: Path) -> None:
+    add(papers)
+    sealed, rows = (own_folder / FILE).read_bytes(), read_registry(own_folder)
+    (own_folder / FILE).write_bytes(unsealed(own_folder))
+    assert read_registry(own_folder) == rows
+    assert (own_folder / FILE).read_bytes() == sealed
 
 
-def test_a_name_like_nothing_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownNameError, match=r"citeseer, cora, .*pubmed"):
-        load("zzz")
+def test_an_old_catalogue_of_a_folder_that_cannot_be_written(
+    papers: Path, own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(papers)
+    old, rows = unsealed(own_folder), read_registry(own_folder)
+    (own_folder / FILE).write_bytes(old)
 
+    def refuse(path: Path, content: bytes) -> None:
+        raise DataError("cannot be written")
 
-def test_to_moves_every_tensor(cora: NodeDataset) -> None:
-    moved = cora.to("meta")
-    assert {t.device.type for t in (moved.x.value, moved.edge_index, moved.y, moved.train_idx)} == {"meta"}
-    assert {t.device.type for t in (moved.val_idx, moved.test_idx)} == {"meta"}
-    assert cora.y.device.type == "cpu"
-
-
-def test_the_operator_is_the_normalised_adjacency(cora: NodeDataset) -> None:
-    op = cora.operator()
-    degree = torch.bincount(cora.edge_index[0], minlength=cora.num_nodes).float()
-    # D^-1/2 A D^-1/2 has the eigenvector sqrt(degree) with eigenvalue 1.
-    root = degree.sqrt().unsqueeze(1)
-    torch.testing.assert_close(op @ root, root, rtol=1e-5, atol=1e-5)
+    monkeypatch.setattr("armagnn.data.catalogue.write_atomic", refuse)
+    assert read_registry(own_folder) == rows
+    assert (own_folder / FILE).read_bytes() == old

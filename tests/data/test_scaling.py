@@ -15,10 +15,9 @@ from hypothesis.extra.numpy import arrays as drawn_arrays
 
 from armagnn.data import NodeDataset, load, read_node_file
 from armagnn.data.arrays import pack_arrays
-from armagnn.data.features import Scaler
-from armagnn.data.multilabel_file import parse_multilabel_file
-from armagnn.data.node_file import parse_node_file
-from armagnn.data.scaling import row_normalised, standardised
+from armagnn.data.nodes import parse_node_file
+from armagnn.data.scaling import Scaler, row_normalised, standardised
+from armagnn.data.sets.ppi import parse_multilabel_file
 from armagnn.errors import DataError, UnknownNameError
 from armagnn.operators import CSR
 from data.tiny import multilabel_arrays, node_arrays

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from armagnn.cli import app
 from armagnn.data import NodeDataset, load
 from armagnn.data.arrays import pack_arrays
-from armagnn.data.user import add
+from armagnn.data.data_folder import add
 from armagnn.errors import GraphError, ParameterError
 from armagnn.explore.learned import Subject, draw_learned, learned_responses, responses_of
 from armagnn.nn import ARMAConv

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from armagnn import CSR, GraphOperator
 from armagnn.data import NodeDataset
 from armagnn.data.arrays import pack_arrays
-from armagnn.data.multilabel_file import parse_multilabel_file
+from armagnn.data.sets.ppi import parse_multilabel_file
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.nn.layer_registry import PEERS
 from armagnn.nn.layer_sequence import LayerSequence

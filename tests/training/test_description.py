@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from armagnn.data import GraphsDataset, load_graphs, node_features, read_tu_folder
-from armagnn.data.folds import Fold, draw_folds
+from armagnn.data.splits import Fold, draw_folds
 from armagnn.errors import DataError
 from armagnn.tasks import GraphNet, GraphTask
 from armagnn.training import Description

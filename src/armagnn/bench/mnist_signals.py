@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from armagnn.bench.comparison import Comparison, check_sizes, compared, in_turns, seconds_of_a_step
 from armagnn.bench.molecule_batches import epoch_seconds
 from armagnn.checks import integer
-from armagnn.data.mnist import grid_graph
+from armagnn.data.sets.mnist import grid_graph
 from armagnn.data.signals import SignalsDataset
 from armagnn.errors import ParameterError, shown
 from armagnn.operators import CSR, coarsen

@@ -18,9 +18,9 @@ from armagnn import data as room
 from armagnn.cli.consoles import table_console, whole_table
 from armagnn.data.arrays import pack_arrays
 from armagnn.data.catalogue import find_entry
-from armagnn.data.counts import Statistics
-from armagnn.data.graphs_file import parse_graphs_file
-from armagnn.data.store import find, locate
+from armagnn.data.dataset_statistics import Statistics
+from armagnn.data.graphs import parse_graphs_file
+from armagnn.data.locations import find, locate
 from armagnn.errors import DataError
 from armagnn.files import write_atomic
 

@@ -1,23 +1,21 @@
-"""The catalogue: graphs with features, labels and splits, from checked, pickle-free files."""
+"""Datasets: graphs with features, labels and splits, from checked, pickle-free files; the catalogue of names."""
 
-from armagnn.data.bench_hard import make_bench_hard
-from armagnn.data.catalogue import all_entries, load, load_graphs, load_signals
-from armagnn.data.counts import statistics, statistics_of
-from armagnn.data.dataset import NodeDataset
-from armagnn.data.entries import CATALOGUE, Entry
-from armagnn.data.features import NodeFeatures, Scaler, clustering, node_features, nodes_of
+from armagnn.data.catalogue import CATALOGUE, Entry, all_entries
+from armagnn.data.colour_refinement import Bound, bound, refined_classes
+from armagnn.data.data_folder import add, make_news, remove
+from armagnn.data.dataset_statistics import statistics, statistics_of
+from armagnn.data.features import NodeFeatures, clustering, node_features, nodes_of
 from armagnn.data.fetching import fetch
-from armagnn.data.folds import Fold, folds, own_split
-from armagnn.data.graphs import GraphsDataset
-from armagnn.data.graphs_file import read_graphs_file
-from armagnn.data.integrity import verify
-from armagnn.data.node_file import read_node_file
-from armagnn.data.prepared import make_news
-from armagnn.data.qm9 import with_bond_orders
-from armagnn.data.refinement import Bound, bound, refined_classes
+from armagnn.data.graphs import GraphsDataset, read_graphs_file
+from armagnn.data.loading import load, load_graphs, load_signals, read_own
+from armagnn.data.locations import verify
+from armagnn.data.nodes import NodeDataset, read_node_file
+from armagnn.data.scaling import Scaler
+from armagnn.data.sets.bench_hard import make_bench_hard
+from armagnn.data.sets.qm9 import with_bond_orders
 from armagnn.data.signals import SignalsDataset
-from armagnn.data.tu_folder import read_tu_folder
-from armagnn.data.user import add, read_own, remove
+from armagnn.data.splits import Fold, folds, own_split
+from armagnn.data.tu import read_tu_folder
 
 __all__ = [
     "CATALOGUE",

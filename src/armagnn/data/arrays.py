@@ -1,4 +1,4 @@
-"""Named arrays from the bytes of an ``.npz`` file and back, without pickle, with one kind of error."""
+"""Named arrays from the bytes of an ``.npz`` file and back, without pickle, and the checks of all kinds of file."""
 
 from __future__ import annotations
 
@@ -104,6 +104,11 @@ def as_array(name: str, value: Any) -> NDArray[Any]:
     return found.astype(np.int64) if found.size == 0 and isinstance(value, list | tuple) else found
 
 
+def as_tensor(array: NDArray[Any] | None) -> Tensor | None:
+    """Return an array, if there is one, as a tensor of the same memory."""
+    return None if array is None else torch.from_numpy(array)
+
+
 def digest_of(arrays: Arrays) -> str:
     """Return a SHA-256 of these arrays, their names, types and shapes."""
     found = hashlib.sha256()
@@ -141,11 +146,16 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
         raise DataError(f"{path}: cannot be read ({why}). Check the path and its permissions.") from error
 
 
+def sha256_of(content: bytes) -> str:
+    """Return the SHA-256 of a file."""
+    return hashlib.sha256(content).hexdigest()
+
+
 def check_digest(content: bytes, source: str, *accepted: str | None) -> str:
     """Return the SHA-256 of `content`; where `accepted` names any, it must be one of them."""
     for sha256 in accepted:
         instance("sha256", sha256, (str, type(None)), "a checksum in hexadecimal, or None")
-    digest = hashlib.sha256(content).hexdigest()
+    digest = sha256_of(content)
     known = [sha256 for sha256 in accepted if sha256 is not None]
     if known and digest not in known:
         raise DataError(
@@ -153,3 +163,106 @@ def check_digest(content: bytes, source: str, *accepted: str | None) -> str:
             "another release. Fetch it again."
         )
     return digest
+
+
+NO_LABEL = -1
+LARGEST_ERROR: Final = 0.01
+"""Of a deviation, what float32 may round away."""
+CONSTANT: Final = 1e-12
+"""Of the size of float64 numbers, a deviation that is itself their rounding."""
+
+
+def integers(arrays: Arrays, name: str, source: str, ndim: int = 1) -> NDArray[np.int64]:
+    """Return an array of integers with `ndim` axes as int64 (small types overflow in arithmetic)."""
+    array = arrays[name]
+    if array.dtype.kind not in "iu" or array.ndim != ndim:
+        raise DataError(
+            f"{source}: {name} is {array.dtype} of shape {array.shape}; it must be integers of {ndim} axes."
+        )
+    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+        raise DataError(f"{source}: {name} holds {array.max()}, which is beyond every id.")
+    return array.astype(np.int64)
+
+
+def reals(arrays: Arrays, name: str, source: str, what: str = "features") -> NDArray[np.float32]:
+    """Return an array of finite reals as float32."""
+    array = arrays[name]
+    if array.dtype.kind not in "fiu":
+        raise DataError(f"{source}: {name} is {array.dtype} of shape {array.shape}; it must be reals.")
+    return single(array, f"{source}: {name}", what)
+
+
+def single(array: NDArray[Any], where: str, what: str = "features") -> NDArray[np.float32]:
+    """Return reals as float32, if they are finite as such."""
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused as such
+        array = array.astype(np.float32)
+    if not np.isfinite(array).all():
+        raise DataError(f"{where} has NaN or infinite {what}. Replace or remove them.")
+    return array
+
+
+def check_precision(array: NDArray[Any], where: str) -> None:
+    """Refuse reals to learn from, (N,) or (N, F), with a column whose differences float32 would round away.
+
+    Example:
+        >>> check_precision(np.array([1e9, 1e9 + 1, 1e9 + 2]), "y")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        armagnn.errors.DataError: y, column 1: varies by 0.816 around 1e+09, which float32 rounds away: subtract ...
+    """
+    if array.dtype.kind != "f" or np.can_cast(array.dtype, np.float32) or not array.size or array.ndim not in (1, 2):
+        return
+    for number, column in enumerate(array.reshape(len(array), -1).T, 1):
+        wide = column.astype(np.float64)
+        with np.errstate(all="ignore"):  # NaN and what float32 cannot hold are refused elsewhere
+            deviation, error = wide.std(), np.abs(wide - wide.astype(np.float32)).max()
+        if error > LARGEST_ERROR * deviation and deviation > CONSTANT * np.abs(wide).max():
+            raise DataError(
+                f"{where}, column {number}: varies by {deviation:.3g} around {wide.mean():.6g}, which float32 rounds "
+                "away: subtract its mean and divide by its deviation before."
+            )
+
+
+def check_varied(targets: NDArray[Any], where: str) -> None:
+    """Refuse real targets (G, T) with a column in which all are the same.
+
+    Example:
+        >>> check_varied(np.array([[1.0, 0.5], [2.0, 0.5]]), "y")
+        Traceback (most recent call last):
+        ...
+        armagnn.errors.DataError: y, column 2: all graphs have the target 0.5; there is nothing to learn. Leave it out.
+    """
+    same = (targets == targets[:1]).all(axis=0)
+    if len(targets) > 1 and same.any():
+        column = int(same.argmax())
+        raise DataError(
+            f"{where}, column {column + 1}: all graphs have the target {targets[0, column]:g}; there is nothing to "
+            "learn. Leave it out."
+        )
+
+
+def check_range(ids: NDArray[np.int64], low: int, high: int, name: str, source: str) -> None:
+    """Refuse integers outside low .. high - 1."""
+    if ids.size and (ids.min() < low or ids.max() >= high):
+        raise DataError(f"{source}: {name} holds {ids.min()} .. {ids.max()}; it must lie in {low} .. {high - 1}.")
+
+
+def check_shape(array: NDArray[Any], shape: tuple[int, ...], name: str, source: str) -> None:
+    """Refuse an array of another shape."""
+    if array.shape != shape:
+        raise DataError(f"{source}: {name} has shape {array.shape}; it must be {shape}.")
+
+
+def class_labels(arrays: Arrays, count: int, source: str, of: str = "nodes") -> tuple[NDArray[np.int64], int]:
+    """Return ``y``, one label for each of `count` things, and the number of classes C."""
+    y = integers(arrays, "y", source)
+    if y.shape != (count,):
+        raise DataError(f"{source}: y has {y.size} labels for {count} {of}; it must have one for each.")
+    check_range(y, NO_LABEL, count, "y", source)
+    used = np.unique(y[y != NO_LABEL])
+    if used.size < 2 or used[-1] != used.size - 1:
+        raise DataError(
+            f"{source}: y uses the labels {used[:10].tolist()}; it must use all of 0 .. C-1 for C >= 2 "
+            f"classes ({NO_LABEL}: no label)."
+        )
+    return y, int(used.size)

@@ -1,36 +1,106 @@
-"""Datasets by name: from the package, from a folder, or from the user's own catalogue."""
+"""Datasets known by name: those of armagnn, those that the user added, and those of other installed packages.
+
+armagnn's are in ``catalogue.toml``, in this package. Another package names a file like it by an entry point of the
+group ``armagnn.datasets``. The user's are in ``catalogue.json``, in a data folder, next to the files that it describes.
+It ends with a checksum of itself, and its bytes must be what armagnn writes, so that no damage passes unseen. A file of
+armagnn 0.1 has no checksum; it is accepted as it is, and rewritten with one where that is possible.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Final, Literal
 
 from armagnn.checks import choice
-from armagnn.data.arrays import path_of
-from armagnn.data.dataset import NodeDataset
-from armagnn.data.entries import CATALOGUE, Entry
-from armagnn.data.graphs import GraphsDataset
-from armagnn.data.graphs_file import parse_graphs_file, read_graphs_file
-from armagnn.data.mnist import parse_mnist
-from armagnn.data.multilabel_file import parse_multilabel_file
-from armagnn.data.news import parse_news
-from armagnn.data.node_file import parse_node_file, read_node_file
-from armagnn.data.qm9 import parse_qm9
-from armagnn.data.registry import read_registry
-from armagnn.data.scaling import FEATURES, Features
-from armagnn.data.signals import SignalsDataset
-from armagnn.data.store import folders, locate
-from armagnn.data.tu_folder import read_tu_folder
-from armagnn.errors import DataError, ParameterError, UnknownNameError, shown
+from armagnn.data.arrays import read_file
+from armagnn.errors import DataError, ParameterError, shown
+from armagnn.files import write_atomic
 
-SPLITS = ("public", "random")
+Kind = Literal["nodes", "multilabel", "graphs", "images", "documents", "signals", "molecules"]
+KINDS: Final = ("nodes", "multilabel", "graphs", "images", "documents", "signals", "molecules")
+FILE: Final = "catalogue.json"
+FORMAT: Final = "armagnn data catalogue 1"
+REGISTERED: Final = ("file", "sha256", "kind", "source", "licence", "statistics")
+"""What ``catalogue.json`` has of an entry, in this order."""
+PLUGINS: Final = "armagnn.datasets"
+DATA_VARIABLE: Final = "ARMAGNN_DATA"
+SHARED_FOLDER: Final = Path("..", "shared", "data")  # beside a checkout, relative to the current directory
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One dataset.
+
+    Attributes:
+        file: the name of its file.
+        sha256: the checksum of the file.
+        source: where it is from.
+        embedded: does a package carry it?
+        kind: what the file holds, and so how it is read.
+        licence: under which terms the source gives it.
+        title: what to call it in results.
+        also: further files, name to checksum.
+        paper: the paper's statistics, by the names that :func:`armagnn.data.statistics` uses.
+        differences: how the file differs from what the paper used, in sentences.
+        statistics: what was counted when the user added it.
+        folder: where the files are, if a package carries them.
+    """
+
+    file: str
+    sha256: str
+    source: str
+    embedded: bool = False
+    kind: Kind = "nodes"
+    licence: str = "not stated"
+    title: str = ""
+    also: Mapping[str, str] = field(default_factory=dict)
+    paper: Mapping[str, str] = field(default_factory=dict)
+    differences: str = ""
+    statistics: Mapping[str, Any] = field(default_factory=dict)
+    folder: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.file, str) or not isinstance(self.also, Mapping):
+            raise ParameterError("file must be the name of a file, also a dict of further files and their checksums.")
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Every file and its checksum."""
+        return {self.file: self.sha256, **self.also}
+
+
+def read_entries(path: str | os.PathLike[str]) -> dict[str, Entry]:
+    """Read a TOML file of entries, a table for each name; embedded files lie in the folder ``embedded`` next to it."""
+    path = Path(path)
+    try:
+        rows = tomllib.loads(read_file(path).decode())
+        entries = {name: Entry(**row) for name, row in rows.items()}
+    except (ValueError, TypeError, ParameterError) as error:
+        raise DataError(f"{path}: is not a catalogue of datasets ({error}).") from error
+    folder = str(path.with_name("embedded"))
+    return {name: replace(entry, folder=folder if entry.embedded else "") for name, entry in entries.items()}
+
+
+CATALOGUE: dict[str, Entry] = read_entries(Path(__file__).with_name("catalogue.toml"))
 
 
 def all_entries() -> dict[str, Entry]:
-    """Every dataset that has a name here: those that armagnn knows, then those that the user added."""
+    """Every dataset that has a name: those of armagnn, then those that the user added, then those of other packages."""
     known = dict(CATALOGUE)
-    for folder in folders():
-        for name, row in read_registry(folder).items():
-            known.setdefault(name, row.entry(name))
+    for entries in (*map(read_registry, folders()), _of_packages()):
+        known |= {name: entry for name, entry in entries.items() if name not in known}
     return known
 
 
@@ -42,134 +112,144 @@ def find_entry(name: str) -> Entry:
     return known[choice("dataset", name, known)]
 
 
-def load(
-    name: str | os.PathLike[str], *, split: str = "public", seed: int | None = None, features: Features = "auto"
-) -> NodeDataset:
-    """Load a dataset of nodes by its name in the catalogue, or from your own file by a path that ends in ``.npz``.
+def _of_packages() -> dict[str, Entry]:
+    """The datasets of other packages; each entry point gives the path of a TOML file, or a mapping of entries."""
+    found: dict[str, Entry] = {}
+    for point in entry_points(group=PLUGINS):
+        try:
+            given = point.load()
+            entries = read_entries(given) if isinstance(given, str | os.PathLike) else dict(given)
+            for name, entry in entries.items():
+                _check(name, entry)
+        except Exception as error:  # another package can raise anything
+            raise DataError(
+                f"The datasets of the package behind the entry point {point.name} = {point.value} cannot be read "
+                f"({error}). Mend that package, or uninstall it."
+            ) from error
+        found = entries | found
+    return found
 
-    Cora travels inside the package. The files of the others are looked for in the folder that the environment
-    variable ``ARMAGNN_DATA`` names, then in the user's data folder, then in ``../shared/data``. A file of the
-    catalogue must have the SHA-256 that is written there; your own file is checked for everything else (see
-    :func:`read_node_file`). ``split="random"`` draws another split with `seed` (0 if not given), of the sizes of the
-    public one: see :meth:`NodeDataset.with_random_split`.
 
-    `features` says how X is scaled: ``"rows"`` (each row divided by its sum, for bags of words), ``"standardise"`` (on
-    the training nodes) or ``"none"``. By default a dataset of the catalogue has its own scaling, and your own files are
-    standardised; see :data:`armagnn.data.scaling.FEATURES`.
+def _check(name: str, entry: Entry) -> None:
+    """Refuse what the catalogue of a user or of a package cannot hold, by a ValueError."""
+    if not _is_name(name):
+        raise ValueError(f"{shown(name)} cannot name a dataset")
+    if not isinstance(entry, Entry):
+        raise ValueError(f"{name} is no Entry")
+    texts = (entry.sha256, entry.kind, entry.source, entry.licence, *entry.also, *entry.also.values())
+    if not all(isinstance(text, str) for text in texts) or not isinstance(entry.statistics, Mapping):
+        raise ValueError(f"the row of {shown(entry.file)} has entries of other types")
+    files, kind = entry.files, entry.kind
+    if kind not in KINDS or any(Path(file).name != file or not _SHA256.fullmatch(files[file]) for file in files):
+        raise ValueError(f"the row of {entry.file!r} is not a dataset")
 
-    Example:
-        >>> from armagnn.data import load
-        >>> load("cora")
-        NodeDataset('cora', nodes=2708, edges=10556, features=1433, classes=7, split=140/500/1000)
-        >>> load("cora", split="random", seed=3).train_idx[:5]
-        tensor([26, 29, 41, 65, 66])
-    """
-    if choice("split", split, SPLITS) == "public" and seed is not None:
-        raise ParameterError(f"seed={shown(seed)} draws a random split: pass split='random' as well.")
-    choice("scaling of features", features, FEATURES)
-    name = path_of(name)
-    if name.endswith(".npz"):
-        data: NodeDataset | GraphsDataset = read_node_file(name, features=features)
+
+def check_name(name: str) -> str:
+    """Return a name that a user may give a dataset; it is also the name of its file, so it cannot be a path."""
+    if not _is_name(name):
+        raise DataError(f"{shown(name)} cannot name a dataset: use letters, digits, '.', '_' and '-', and no '.npz'.")
+    return name
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and bool(_NAME.fullmatch(name)) and not name.endswith(".npz")
+
+
+# ------------------------------------------------------------------------------------------------- the user's catalogue
+
+
+def user_folder() -> Path:
+    """The folder that ``data add`` and ``data fetch`` write to: ``$ARMAGNN_DATA``, or the platform's place for data."""
+    named = os.environ.get(DATA_VARIABLE)
+    return Path(named) if named else _platform_folder()
+
+
+def folders() -> list[Path]:
+    """Where files are looked for, in this order: ``$ARMAGNN_DATA``, the platform's folder, ``../shared/data``."""
+    return list(dict.fromkeys([user_folder(), _platform_folder(), SHARED_FOLDER]))
+
+
+def _platform_folder() -> Path:
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Application Support"
     else:
-        data = load_any(name, features=features)
-    if not isinstance(data, NodeDataset):
+        base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "armagnn"
+
+
+def read_registry(folder: Path) -> dict[str, Entry]:
+    """Read the user's catalogue in a folder; there is none where there is no file."""
+    entries, sealed = _read(folder)
+    if not sealed:
+        with suppress(DataError):  # a folder that cannot be written to keeps its old file
+            change_registry(folder, {})
+    return entries
+
+
+def change_registry(folder: Path, changes: Mapping[str, Entry | None]) -> None:
+    """Put entries into the user's catalogue, or take out those that are None; the file is replaced whole."""
+    with _alone(folder):
+        entries = {**_read(folder)[0], **changes}
+        write_atomic(folder / FILE, _to_bytes({name: entry for name, entry in entries.items() if entry is not None}))
+
+
+def _to_bytes(entries: Mapping[str, Entry]) -> bytes:
+    """Return the bytes of a catalogue, with the checksum of what they would be without one."""
+    rows = {name: {key: getattr(entries[name], key) for key in REGISTERED} for name in sorted(entries)}
+    document = {"format": FORMAT, "datasets": rows}
+    return _json({**document, "sha256": hashlib.sha256(_json(document)).hexdigest()})
+
+
+def _json(document: Mapping[str, Any]) -> bytes:
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode(errors="replace")
+
+
+def _read(folder: Path) -> tuple[dict[str, Entry], bool]:
+    """Return the entries of the file, if there is one, and whether it has its checksum."""
+    path = folder / FILE
+    if not path.is_file():
+        return {}, True
+    content = read_file(path)
+    try:
+        document = json.loads(content)
+        if document["format"] != FORMAT:
+            raise DataError(f"{path}: is of the format {shown(document['format'])}, not {FORMAT!r}.")
+        sealed = "sha256" in document
+        if document.keys() != {"format", "datasets", *(["sha256"] if sealed else [])}:
+            raise ValueError(f"it has the entries {', '.join(document)}")
+        entries = {}
+        for name, row in document["datasets"].items():
+            if row.keys() != set(REGISTERED):
+                raise ValueError(f"the row of {shown(name)} has the entries {', '.join(row)}")
+            entries[name] = Entry(**row, title=name)
+            _check(name, entries[name])
+    except DataError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ParameterError) as error:
+        raise DataError(f"{path}: is not a catalogue of armagnn ({error}). Mend it or move it away.") from error
+    if sealed and content != _to_bytes(entries):
         raise DataError(
-            f"{name!r} is a set of graphs, not a graph of labelled nodes: train on it by `armagnn train graphs --data "
-            f"{name}`; in Python, load_graphs reads it."
+            f"{path}: its checksum does not fit: it is damaged, or was changed by hand. If you changed it, take the "
+            "entry 'sha256' out of it; otherwise move it away and add the datasets again (armagnn data add FILE)."
         )
-    return data.with_random_split(0 if seed is None else seed) if split == "random" else data
+    return entries, sealed
 
 
-def load_graphs(name: str | os.PathLike[str]) -> GraphsDataset:
-    """Load a set of graphs by its name in the catalogue, from your ``.npz`` file, or from your folder in TU's format.
-
-    MUTAG travels inside the package; the files of the others are looked for as :func:`load` does. A folder is one that
-    is there under a name that the catalogue does not have: see :func:`read_tu_folder`.
-
-    Example:
-        >>> from armagnn.data import load_graphs
-        >>> load_graphs("mutag").num_graphs
-        188
-    """
-    name = path_of(name)
-    if name.endswith(".npz"):
-        data: NodeDataset | GraphsDataset = read_graphs_file(name)
-    elif name in (known := all_entries()):
-        data = load_any(name)
-    elif os.path.isdir(name) or os.path.basename(name) != name:
-        data = read_tu_folder(name)
-    else:
-        sets = [other for other, entry in known.items() if entry.kind in ("graphs", "molecules")]
-        raise UnknownNameError("folder or set of graphs", name, sets)
-    if not isinstance(data, GraphsDataset):
-        raise DataError(
-            f"{name!r} has labelled nodes, it is not a set of graphs: train on it by `armagnn train --dataset {name}`; "
-            "in Python, load reads it."
-        )
-    return data
-
-
-def load_signals(name: str) -> SignalsDataset:
-    """Load a set of signals on one graph by its name: ``mnist``, or ``20news`` after ``armagnn data make 20news``.
-
-    Example:
-        >>> load_signals("mnist")  # doctest: +SKIP
-        SignalsDataset('mnist', signals=70000, nodes=784, edges=6396, classes=10, split=55000/5000/10000)
-    """
-    entry = find_entry(name)
-    if entry.kind == "documents":
-        prepared = all_entries().get(prepared_name(name))
-        if prepared is None:
-            raise DataError(f"{name!r} must be prepared first, once: armagnn data make {name} (with gensim).")
-        place = locate(prepared, prepared_name(name))
-        return parse_news(place.content(), name=name, source=place.source, provenance=entry.title)
-    if entry.kind not in ("images", "signals"):
-        raise DataError(
-            f"{name!r} holds {entry.kind}, not signals on one graph: `armagnn data info {name}` shows it; in Python, "
-            "load or load_graphs reads it."
-        )
-    place = locate(entry, name)
-    read = parse_mnist if entry.kind == "images" else parse_news
-    return read(place.content(), name=name, source=place.source, provenance=entry.title)
-
-
-def prepared_name(name: str) -> str:
-    """The name under which a set of documents, prepared on this machine, is in the user's catalogue."""
-    return f"{name}-words"
-
-
-def load_any(name: str, *, features: Features = "auto") -> NodeDataset | GraphsDataset:
-    """Load a dataset of the catalogue as whatever it is."""
-    entry = find_entry(name)
-    if entry.kind == "molecules":
-        return load_molecules(entry, name)
-    if entry.kind not in ("nodes", "multilabel", "graphs"):
-        raise DataError(
-            f"{name!r} holds {entry.kind}, signals on one graph: train on them by `armagnn reproduce graph-signal`; in "
-            "Python, load_signals reads them."
-        )
-    place = locate(entry, name)
-    return parse(entry, place.content(), name=name, source=place.source, features=features)
-
-
-def load_molecules(entry: Entry, name: str) -> GraphsDataset:
-    """Load QM9 from its two files."""
-    (graphs_file,) = entry.also
-    table, graphs = locate(entry, name), locate(entry, name, graphs_file)
-    return parse_qm9(
-        table.content(), graphs.content(),
-        name=name, source=table.source, graphs_source=graphs.source, provenance=entry.title,
-    )  # fmt: skip
-
-
-def parse(
-    entry: Entry, content: bytes, *, name: str, source: str, features: Features = "auto"
-) -> NodeDataset | GraphsDataset:
-    """Turn the bytes of a file into the dataset of its kind."""
-    if entry.kind == "multilabel":
-        # the parser itself says how much of the labels there is
-        title = entry.title.partition(" (")[0]
-        return parse_multilabel_file(content, name=name, source=source, provenance=title, features=features)
-    if entry.kind == "graphs":
-        return parse_graphs_file(content, name=name, source=source, provenance=entry.title)
-    return parse_node_file(content, name=name, source=source, provenance=entry.title, features=features)
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Let no other process change the catalogue between our reading and writing it."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: the last writer wins
+        yield
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = open(folder / f".{FILE}.lock", "w")  # noqa: SIM115 (it is closed below)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be written ({error.strerror}). Set ARMAGNN_DATA to another.") from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

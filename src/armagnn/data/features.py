@@ -1,10 +1,10 @@
-"""Node features of sets of graphs: degree, clustering coefficient, one-hot labels, attributes; and their scaling."""
+"""Node features of sets of graphs: degree, clustering coefficient, one-hot labels, attributes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,16 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from armagnn.checks import choice, finite, ids, instance, integer, real, tensor
-from armagnn.checks import device as check_device
+from armagnn.checks import choice, ids, instance, integer, tensor
 from armagnn.data.graphs import FEATURE_KINDS, GraphsDataset
-from armagnn.errors import DataError, DeviceError, ParameterError, ShapeError, shown
+from armagnn.errors import DataError, ParameterError, ShapeError, shown
 
-SMALLEST_DEVIATION: Final = 0.01
-"""Of the largest distance from the mean, the least that the deviation of a feature counts as: a feature that is nearly
-constant in training is not blown up elsewhere, whatever its unit."""
-CONSTANT: Final = 1e-12
-"""Of the size of equal numbers, a distance from their mean, in float64, that is only its rounding."""
 MOST_ENTRIES: Final = 2**28
 """Of a one-hot matrix: 1 GiB."""
 
@@ -175,112 +169,6 @@ def _triangles(matrix: sp.csr_array) -> NDArray[np.float64]:
     up = sp.csr_array((edges.data[kept], tuple(end[kept] for end in edges.coords)), shape=matrix.shape)
     first, others = (up @ up).multiply(up), (up.T @ up).multiply(up)
     return np.asarray(first.sum(axis=1) + others.sum(axis=1) + others.sum(axis=0), dtype=np.float64)
-
-
-def spread(deviation: Tensor, distance: Tensor, size: Tensor, *, floor: float) -> Tensor:
-    """Return what each column is divided by, from its deviation, its largest distance from the mean, and its largest
-    absolute value: at least `floor` times the distance; of a constant column the size, and of zeros 1.
-    """
-    deviation = torch.maximum(deviation, floor * distance)
-    return torch.where(distance > CONSTANT * size, deviation, torch.where(size > 0, size, 1.0))
-
-
-@dataclass(frozen=True, eq=False)
-class Scaler:
-    """x -> (x - mean) / deviation, column by column, with both taken from the rows for training only.
-
-    Example:
-        >>> x = torch.tensor([[1.0, 5.0], [3.0, 5.0], [99.0, 99.0]])
-        >>> scaler = Scaler.fit(x, torch.tensor([0, 1]))  # row 2 is of a test graph
-        >>> scaler(x)
-        tensor([[-1.0000,  0.0000],
-                [ 1.0000,  0.0000],
-                [97.0000, 18.8000]])
-        >>> torch.equal(scaler.inverse(scaler(x)), x)
-        True
-    """
-
-    mean: Tensor
-    deviation: Tensor
-
-    def __post_init__(self) -> None:
-        for name, value in (("mean", self.mean), ("deviation", self.deviation)):
-            tensor(name, value, 1)
-            if value.shape != self.mean.shape or not value.is_floating_point() or value.dtype != self.mean.dtype:
-                raise ShapeError(
-                    "mean and deviation must be floats of one type, one for each column, got "
-                    f"{self.mean.dtype} of {tuple(self.mean.shape)} and {value.dtype} of {tuple(value.shape)}."
-                )
-            if value.device != self.mean.device:
-                raise DeviceError(f"mean is on {self.mean.device}, but deviation on {value.device}: move one of them.")
-            if not value.is_meta:
-                finite(name, value, advice="replace or leave out such columns")
-        if not self.deviation.is_meta and not bool((self.deviation > 0).all()):
-            raise ParameterError("deviation must be positive: columns are divided by it.")
-
-    @classmethod
-    def fit(
-        cls, x: Tensor, nodes: Tensor, *, floor: float = SMALLEST_DEVIATION, columns: Tensor | None = None
-    ) -> Scaler:
-        """Take mean and deviation of the rows `nodes` (ids, or a mask) of `x` (N, F).
-
-        The deviation is the population's, and at least `floor` times the largest distance from the mean; a column that
-        is constant there is divided by its size (zeros by 1). So the unit of a column does not matter.
-        The rows are those of the nodes of training graphs (:func:`nodes_of`), or, for targets, training graphs; for
-        targets take ``floor=0``. Columns outside the mask `columns` (F,) stay as they are, e.g. one-hot ones with
-        ``columns=features.numeric``.
-        """
-        floor = real("floor", floor, least=0)
-        tensor("x", x, 2)
-        if not x.is_floating_point() or x.is_meta:
-            raise ShapeError(f"x must be (N, F) floats with values, got {x.dtype} of shape {tuple(x.shape)}.")
-        rows = x[_rows(nodes, len(x))].double()
-        if not len(rows):
-            raise ParameterError("nodes is empty: a scaler is fitted on one row or more.")
-        finite("x", rows, advice="replace them, or leave out such rows or columns")
-        if columns is not None and (tensor("columns", columns, 1).dtype != torch.bool or len(columns) != x.shape[1]):
-            raise ShapeError(f"columns must be a mask ({x.shape[1]},), got {columns.dtype} of {tuple(columns.shape)}.")
-        mean, size = rows.mean(dim=0), rows.abs().amax(dim=0)
-        distance = (rows - mean).abs().amax(dim=0)
-        deviation = spread(rows.std(dim=0, correction=0), distance, size, floor=floor)
-        if columns is not None:
-            mean, deviation = torch.where(columns, mean, 0.0), torch.where(columns, deviation, 1.0)
-        # what is smaller than every normal number of the type of x would be rounded to zero
-        return cls(mean.to(x.dtype), deviation.clamp(min=torch.finfo(x.dtype).tiny).to(x.dtype))
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Scale rows, (..., F)."""
-        self._check(x)
-        return (x - self.mean) / self.deviation
-
-    def inverse(self, x: Tensor) -> Tensor:
-        """Undo the scaling."""
-        self._check(x)
-        return x * self.deviation + self.mean
-
-    def to(self, device: torch.device | str) -> Scaler:
-        """The same scaler on `device`."""
-        place = check_device(device)
-        return Scaler(self.mean.to(place), self.deviation.to(place))
-
-    def _check(self, x: Tensor) -> None:
-        """Refuse what does not have the columns."""
-        tensor("x", x)
-        small = x.is_floating_point() and x.dtype.itemsize < 2  # arithmetic has no eight-bit floats
-        if x.is_complex() or x.dtype == torch.bool or small or not x.dim() or x.shape[-1] != len(self.mean):
-            raise ShapeError(f"x must be (..., {len(self.mean)}) real numbers, got {x.dtype} of {tuple(x.shape)}.")
-        if x.device != self.mean.device:
-            raise DeviceError(f"x is on {x.device}, but the scaler on {self.mean.device}: move one of them with to().")
-
-
-def _rows(nodes: Any, count: int) -> Tensor:
-    """Return ids of rows, or a mask of them, as what selects them."""
-    if isinstance(nodes, Tensor) and nodes.dtype == torch.bool:
-        tensor("nodes", nodes, 1)
-        if len(nodes) != count or nodes.is_meta:
-            raise ShapeError(f"nodes must be ids of rows, or a mask ({count},), got a mask {tuple(nodes.shape)}.")
-        return nodes
-    return ids("nodes", nodes, count)
 
 
 def nodes_of(dataset: GraphsDataset, graphs: Tensor) -> Tensor:

@@ -8,13 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from armagnn.data.arrays import check_digest, pack_arrays
-from armagnn.data.catalogue import find_entry, parse
-from armagnn.data.entries import Entry
-from armagnn.data.originals import convert_20news, convert_mnist, convert_ppi, convert_tu
-from armagnn.data.planetoid import convert_planetoid
-from armagnn.data.registry import Registered, register
-from armagnn.data.store import find, user_folder
+from armagnn.data.arrays import pack_arrays, sha256_of
+from armagnn.data.catalogue import Entry, change_registry, check_name, find_entry, user_folder
+from armagnn.data.loading import parse
+from armagnn.data.locations import find
+from armagnn.data.sets.mnist import convert_mnist
+from armagnn.data.sets.news import convert_20news
+from armagnn.data.sets.planetoid import convert_planetoid
+from armagnn.data.sets.ppi import convert_ppi
+from armagnn.data.tu import convert_tu
 from armagnn.errors import DataError
 from armagnn.files import write_atomic
 
@@ -66,10 +68,11 @@ def fetch(name: str, *, get: Get = download) -> str:
         raise DataError(_by_hand(name, entry, folder, str(error))) from error
     if entry.kind in _READABLE:
         parse(entry, content, name=name, source=f"the original of {name!r}")
-    sha256 = check_digest(content, str(path))
+    sha256 = sha256_of(content)
     write_atomic(path, content)
     if sha256 != entry.sha256:
-        register(folder, name, Registered(entry.file, sha256, entry.kind, "data fetch", entry.licence, {}))
+        row = Entry(entry.file, sha256, "data fetch", kind=entry.kind, licence=entry.licence)
+        change_registry(folder, {check_name(name): row})
     return str(path)
 
 

@@ -28,9 +28,9 @@ from armagnn.data import (
     read_tu_folder,
     with_bond_orders,
 )
-from armagnn.data.folds import FOLDS
-from armagnn.data.graphs_file import read_graphs_file
-from armagnn.data.tu_folder import Target
+from armagnn.data.graphs import read_graphs_file
+from armagnn.data.splits import FOLDS
+from armagnn.data.tu import Target
 from armagnn.errors import DataError, ParameterError, ShapeError, UnknownNameError, shown
 from armagnn.operators.batches import GraphBatches
 from armagnn.tasks import GRAPH_RATES, GraphNet, GraphTask, conv_options

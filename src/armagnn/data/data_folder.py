@@ -1,0 +1,114 @@
+"""The user's own datasets: checked once, copied into the data folder, then known by name."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from armagnn.data.arrays import pack_arrays, path_of, read_file, sha256_of
+from armagnn.data.catalogue import (
+    CATALOGUE,
+    DATA_VARIABLE,
+    Entry,
+    all_entries,
+    change_registry,
+    check_name,
+    find_entry,
+    folders,
+    read_registry,
+    user_folder,
+)
+from armagnn.data.dataset_statistics import Statistics, statistics
+from armagnn.data.loading import kind_of, parse, prepared_name
+from armagnn.data.locations import locate
+from armagnn.data.sets.news import parse_news, prepare_news
+from armagnn.errors import DataError, UnknownNameError
+from armagnn.files import write_atomic
+
+
+def add(path: str | os.PathLike[str], name: str | None = None) -> tuple[str, Statistics]:
+    """Check a file, copy it into the data folder and register it; return its name and its statistics.
+
+    The name is that of the file, unless another is given; afterwards ``load(name)`` (or ``load_graphs(name)``) finds
+    it, and :func:`verify` watches over it. Names are never taken twice, except by the same bytes.
+
+    Example:
+        >>> add("papers.npz", name="papers")  # doctest: +SKIP
+    """
+    path = Path(path_of(path))
+    if os.path.isdir(path):
+        raise DataError(
+            f"{path}: is a folder, which is used where it lies (armagnn train graphs --data {path}). Only .npz files "
+            "are added."
+        )
+    content = read_file(path)
+    sha256 = sha256_of(content)
+    kind = kind_of(content, str(path))
+    name = check_name(path.stem if name is None else name)
+    entry = Entry(f"{name}.npz", sha256, f"added from {path.resolve()}", kind=kind)
+    found = statistics(parse(entry, content, name=name, source=str(path)))
+    folder = user_folder()
+    known = all_entries().get(name)
+    if known is not None and known.sha256 != sha256:
+        raise DataError(f"The name {name!r} is taken by another dataset. Choose one with --name.")
+    if known is not None and name not in read_registry(folder):
+        raise DataError(f"{path}: these are the bytes of {name!r}, which the catalogue has already.")
+    target = folder / entry.file
+    if target.exists() and not (target.is_file() and read_file(target) == content):
+        raise DataError(f"{target}: another file of this name lies there. Choose a name with --name.")
+    if not target.exists():
+        write_atomic(target, content)
+    change_registry(folder, {name: replace(entry, statistics=found)})
+    return name, found
+
+
+def remove(name: str) -> str:
+    """Take your own dataset out of the data folder: its row of the catalogue, and its file; return where that was.
+
+    It is also for what :func:`fetch` or :func:`make_news` put there. The file that :func:`add` copied stays.
+
+    Example:
+        >>> remove("papers")  # doctest: +SKIP
+    """
+    folder = user_folder()
+    rows = read_registry(folder)
+    name = check_name(name)
+    if name not in rows:
+        other = next((each for each in folders() if name in read_registry(each)), None)
+        if other is not None:
+            raise DataError(f"{name!r} lies in {other}, not in your data folder {folder}: set {DATA_VARIABLE} to it.")
+        if name in CATALOGUE:
+            raise DataError(f"{name!r} is known to armagnn itself; only what was added, fetched or made is removed.")
+        raise UnknownNameError("dataset of your own", name, rows)
+    target = folder / rows[name].file
+    change_registry(folder, {name: None})
+    if not any(row.file == target.name for other, row in rows.items() if other != name):
+        try:
+            target.unlink(missing_ok=True)
+        except OSError as error:
+            raise DataError(f"{target}: cannot be removed ({error.strerror}); {name!r} is no longer known.") from error
+    return str(target)
+
+
+def make_news(seed: int = 0, *, force: bool = False) -> tuple[str, Statistics]:
+    """Prepare 20news from its raw documents and register the result; return where it is, and its statistics.
+
+    The file lies in the data folder beside ``catalogue.json``, which has its checksum: both can be copied to a machine
+    that has no gensim. One that is there is left as it is, unless with `force`.
+
+    Example:
+        >>> make_news()  # doctest: +SKIP
+    """
+    entry, name, folder = find_entry("20news"), prepared_name("20news"), user_folder()
+    path = folder / f"{name}.npz"
+    if path.exists() and not force:
+        raise DataError(f"{path}: is there already; use it, or make it again with --force.")
+    raw = locate(entry, "20news")
+    content = pack_arrays(prepare_news(raw.content(), raw.source, seed=seed))
+    found = statistics(parse_news(content, name="20news", source=str(path)))
+    write_atomic(path, content)
+    source = f"prepared from {entry.file} with word2vec, seed {seed}"
+    row = Entry(path.name, sha256_of(content), source, kind="signals", licence=entry.licence)
+    change_registry(folder, {name: replace(row, statistics=found)})
+    return str(path), found

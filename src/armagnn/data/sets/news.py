@@ -1,0 +1,210 @@
+"""20news as signals on a graph of words: from raw documents to counts, embeddings and neighbours.
+
+The documents are stripped of headers, footers and quotes; a token is a run of letters in lower case. The nodes are the
+10,000 most frequent words of the training documents, joined with the 16 nearest by the Euclidean distance of their
+word2vec embeddings, which are trained on the training documents. Those with fewer than 20 words of the vocabulary are
+left out, and test documents with fewer than 5.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import json
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from armagnn.data.archives import Axes, check_size, gunzip
+from armagnn.data.arrays import Arrays, read_arrays, sha256_of
+from armagnn.data.signals import SignalsDataset
+from armagnn.errors import DataError, ParameterError
+from armagnn.kernels.random import bits
+from armagnn.operators import knn_graph
+
+WORDS: Final = 10_000
+EMBEDDING: Final = 200
+NEIGHBOURS: Final = 16
+LEAST: Final = {"train": 20, "test": 5}
+"""Words of the vocabulary that a document must have."""
+EPOCHS: Final = 5
+"""Passes of word2vec over the documents; this and the next as gensim has them by default."""
+RARE: Final = 5
+"""Occurrences that a word needs to be embedded."""
+
+VALIDATION: Final = 10
+"""One training document in so many is for validation."""
+HELD_OUT: Final = 310
+"""Purpose of the draw of the documents for validation; see `armagnn.kernels.random`."""
+
+PREPARED: Final = ("counts_indptr", "counts_indices", "counts_data", "y", "test", "words", "table", "edge_index")
+AXES: Final[Axes] = {
+    "counts_indptr": (("S", 1),), "counts_indices": ("Z",), "counts_data": ("Z",), "y": ("S",), "test": ("S",),
+    "words": ("W",), "table": ("W",), "edge_index": (2,),
+}  # fmt: skip
+_QUOTE: Final = re.compile(r"writes in|writes:|wrote:|says:|said:|^In article|^Quoted from|^\||^>")
+_TOKEN: Final = re.compile(r"[a-z]+")
+
+
+def strip(text: str) -> str:
+    r"""Return a post without its headers, its signature and what it quotes, by the rules of scikit-learn.
+
+    Headers end at the first empty line; a signature is what follows the last line that is empty or dashes.
+
+    Example:
+        >>> strip("From: me\nLines: 4\n\nYou wrote:\n> is it?\nIt is.\n--\nme")
+        'It is.'
+    """
+    body = text.partition("\n\n")[2]
+    lines = body.strip().split("\n")
+    blank = [number for number, line in enumerate(lines) if not line.strip().strip("-")]
+    kept = lines[: blank[-1]] if blank and blank[-1] > 0 else body.split("\n")
+    return "\n".join(line for line in kept if not _QUOTE.search(line))
+
+
+def tokens(text: str) -> list[str]:
+    """Return the runs of letters, in lower case.
+
+    Example:
+        >>> tokens("It's 1993, again")
+        ['it', 's', 'again']
+    """
+    return _TOKEN.findall(text.lower())
+
+
+def prepare_news(
+    content: bytes, source: str, *, words: int = WORDS, size: int = EMBEDDING, seed: int = 0, k: int = NEIGHBOURS
+) -> Arrays:
+    """Turn the raw documents into the arrays of the prepared file; the same seed gives the same arrays.
+
+    Args:
+        content: gzipped JSON lines with ``split``, ``label`` and ``text``.
+        source: what to call the file in errors.
+        words: nodes of the graph.
+        size: of an embedding.
+        seed: of word2vec, which runs in one thread.
+        k: neighbours of a word.
+    """
+    documents = _read(content, source)
+    tokenised = [tokens(strip(row["text"])) for row in documents]
+    training = [found for row, found in zip(documents, tokenised, strict=True) if row["split"] == "train"]
+    frequency = Counter(word for found in training for word in found)
+    frequent = [word for word, count in frequency.items() if count >= RARE]
+    ranked = sorted(frequent, key=lambda word: (-frequency[word], word))[:words]
+    if len(ranked) <= k:
+        raise DataError(
+            f"{source}: the training documents have {len(ranked)} frequent words, too few for {k} neighbours each."
+        )
+    number = {word: index for index, word in enumerate(ranked)}
+    table = _embeddings(training, ranked, size, seed)
+    counts, kept = [], []
+    for row, found in zip(documents, tokenised, strict=True):
+        known = Counter(number[word] for word in found if word in number)
+        if known.total() >= LEAST[row["split"]]:
+            counts.append(sorted(known.items()))
+            kept.append(row)
+    flat = np.array([pair for known in counts for pair in known], dtype=np.int64).reshape(-1, 2)
+    edge_index, _ = knn_graph(table, k)
+    return {
+        "counts_indptr": np.concatenate([[0], np.cumsum([len(known) for known in counts])]).astype(np.int32),
+        "counts_indices": flat[:, 0].astype(np.int32),
+        "counts_data": np.minimum(flat[:, 1], np.iinfo(np.int16).max).astype(np.int16),
+        "y": np.array([row["label"] for row in kept], dtype=np.int8),
+        "test": np.array([row["split"] == "test" for row in kept]),
+        "words": np.array(ranked),
+        "table": table,
+        "edge_index": edge_index.numpy().astype(np.int32),
+    }
+
+
+def parse_news(content: bytes, *, name: str, source: str, provenance: str = "") -> SignalsDataset:
+    """Read a prepared file; a tenth of its training documents, drawn once and for all, is for validation."""
+    arrays = read_arrays(content, PREPARED, source, what="prepared documents", axes=AXES)
+    words, table, edges = arrays["words"], arrays["table"], arrays["edge_index"].astype(np.int64)
+    y, test = arrays["y"].astype(np.int64), arrays["test"].astype(bool)
+    if words.dtype.kind != "U" or table.ndim != 2 or len(table) != len(words) or not np.isfinite(table).all():
+        raise DataError(f"{source}: words and table must name and describe each node. Make it again.")
+    if edges.ndim != 2 or len(edges) != 2 or not _within(edges, len(words)) or y.shape != test.shape:
+        raise DataError(f"{source}: edge_index, y or test do not fit the words. Make it again.")
+    return SignalsDataset(
+        name,
+        torch.from_numpy(edges),
+        torch.from_numpy(_dense(arrays, len(y), len(words), source)),
+        torch.from_numpy(y),
+        int(y.max()) + 1,
+        *_parts(torch.from_numpy(test)),
+        sha256_of(content),
+        table=torch.from_numpy(table.astype(np.float32)),
+        words=tuple(words.tolist()),
+        provenance=provenance,
+    )
+
+
+def _within(ids: NDArray[np.int64], count: int) -> bool:
+    return ids.size == 0 or (ids.min() >= 0 and ids.max() < count)
+
+
+def _dense(arrays: Arrays, documents: int, words: int, source: str) -> NDArray[np.int16]:
+    """Return the counts (S, N); a batch of any documents is then one row selection, on any device."""
+    pointer, ids, count = (arrays[f"counts_{part}"].astype(np.int64) for part in ("indptr", "indices", "data"))
+    fits = pointer.shape == (documents + 1,) and pointer[0] == 0 and pointer[-1] == len(ids) == len(count)
+    if not fits or (np.diff(pointer) < 0).any() or not _within(ids, words) or (count < 1).any():
+        raise DataError(f"{source}: the counts are not those of {documents} documents. Make it again.")
+    check_size(2 * documents * words, 0, source)
+    dense = np.zeros((documents, words), dtype=np.int16)
+    dense[np.repeat(np.arange(documents), np.diff(pointer)), ids] = count
+    return dense
+
+
+def _parts(test: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    train = (~test).nonzero().squeeze(1)
+    order = bits(torch.tensor([0]), HELD_OUT, 0, torch.arange(len(train))).argsort(stable=True)
+    held = len(train) // VALIDATION
+    return train[order[held:]].sort().values, train[order[:held]].sort().values, test.nonzero().squeeze(1)
+
+
+def _read(content: bytes, source: str) -> list[dict[str, Any]]:
+    try:
+        rows = [json.loads(line) for line in gunzip(content, source).splitlines()]
+        if not all(row["split"] in LEAST and isinstance(row["text"], str) and row["label"] >= 0 for row in rows):
+            raise ValueError("a row has another split, text or label")
+    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{source}: not gzipped JSON lines of documents ({error}). Fetch it again.") from error
+    return rows
+
+
+def _embeddings(documents: Sequence[Sequence[str]], words: Sequence[str], size: int, seed: int) -> NDArray[np.float32]:
+    """Return the word2vec embeddings of the words, (N, size), trained in one thread on these documents."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
+        raise ParameterError(f"seed must be an integer from 0 to 2^32 - 1, got {seed!r}.")
+    try:
+        word2vec: Any = importlib.import_module("gensim.models").Word2Vec
+    except ImportError as error:
+        raise DataError(
+            "gensim is needed to prepare 20news: pip install armagnn[text]; or copy the prepared file, and "
+            "catalogue.json, from a machine that has it."
+        ) from error
+    model = word2vec(documents, vector_size=size, min_count=RARE, workers=1, seed=seed, epochs=EPOCHS)
+    return np.stack([model.wv[word] for word in words]).astype(np.float32)
+
+
+def convert_20news() -> bytes:
+    """Get 20news by scikit-learn, which checks the archive's SHA-256, into a fresh folder: no old pickle is read."""
+    from sklearn.datasets import fetch_20newsgroups
+
+    lines = []
+    with tempfile.TemporaryDirectory() as folder:
+        for split in ("train", "test"):
+            found = fetch_20newsgroups(data_home=folder, subset=split, shuffle=False)
+            for text, label, file in zip(found.data, found.target, found.filenames, strict=True):
+                group = found.target_names[label]
+                row = {"split": split, "label": int(label), "group": group, "id": Path(str(file)).name, "text": text}
+                lines.append(json.dumps(row, ensure_ascii=False))
+    return gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0)

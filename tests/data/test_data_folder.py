@@ -1,0 +1,117 @@
+"""The user's own catalogue: what is added is checked, known by name, and watched over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from armagnn.data import add, all_entries, load, load_graphs, verify
+from armagnn.data.arrays import pack_arrays
+from armagnn.data.catalogue import read_registry
+from armagnn.data.data_folder import remove
+from armagnn.errors import ArmagnnError, DataError, UnknownNameError
+from data.tiny import graphs_arrays, multilabel_arrays, node_arrays
+
+NODES, GRAPHS, MANY = (pack_arrays(make()) for make in (node_arrays, graphs_arrays, multilabel_arrays))
+
+
+def test_add_then_load_by_name(papers: Path, own_folder: Path) -> None:
+    name, found = add(papers)
+    assert (name, found["nodes"]) == ("papers", 6)
+    papers.unlink()  # the data folder has its own copy
+    data = load("papers")
+    assert (data.name, data.num_nodes) == ("papers", 6)
+    row = read_registry(own_folder)["papers"]
+    assert row.sha256 == load("papers", features="rows").sha256 != data.sha256  # standardised, it is another dataset
+    assert row.statistics["components"] == 3
+    assert "papers" in all_entries()
+    with pytest.raises(UnknownNameError, match="Did you mean 'papers'"):
+        load("paperz")
+
+
+@pytest.mark.parametrize(("content", "kind"), [(NODES, "nodes"), (GRAPHS, "graphs"), (MANY, "multilabel")])
+def test_every_kind_and_a_flipped_byte(content: bytes, kind: str, tmp_path: Path, own_folder: Path) -> None:
+    path = tmp_path / "some.npz"
+    path.write_bytes(content)
+    add(path, "mine")
+    assert all_entries()["mine"].kind == kind
+    read = load_graphs if kind == "graphs" else load
+    read("mine")
+    copy = own_folder / "mine.npz"
+    for position in range(0, len(content), 97):
+        damaged = bytearray(content)
+        damaged[position] ^= 0x10
+        copy.write_bytes(damaged)
+        with pytest.raises(DataError, match="SHA-256"):
+            read("mine")
+    assert [check.state for check in verify(["mine"])] == ["corrupt"]
+    copy.unlink()
+    assert [check.state for check in verify(["mine"])] == ["missing"]
+    with pytest.raises(DataError, match="not found"):
+        read("mine")
+
+
+def test_the_same_bytes_again_are_fine_others_are_not(papers: Path, own_folder: Path) -> None:
+    add(papers)
+    add(papers)
+    arrays = node_arrays()
+    arrays["y"][0] = 1
+    papers.write_bytes(pack_arrays(arrays))
+    with pytest.raises(DataError, match="'papers' is taken"):
+        add(papers)
+    with pytest.raises(DataError, match="'cora' is taken"):
+        add(papers, "cora")
+    assert load("papers").y[0] == 0
+
+
+def test_a_file_that_lies_there_is_not_overwritten(papers: Path, own_folder: Path) -> None:
+    own_folder.mkdir()
+    (own_folder / "papers.npz").write_bytes(b"mine")
+    with pytest.raises(DataError, match="another file of this name"):
+        add(papers)
+    assert (own_folder / "papers.npz").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("name", ["", "../up", "a/b", ".hidden", "a b", "x.npz", "a" * 101, "-x"])
+def test_names_that_cannot_be(name: str, papers: Path, own_folder: Path) -> None:
+    with pytest.raises(DataError, match="cannot name a dataset"):
+        add(papers, name)
+    assert not own_folder.exists()
+
+
+def test_a_bad_file_is_not_added(papers: Path, own_folder: Path) -> None:
+    arrays = node_arrays()
+    arrays["x_data"][0] = np.nan
+    papers.write_bytes(pack_arrays(arrays))
+    with pytest.raises(DataError, match="NaN"):
+        add(papers)
+    papers.write_bytes(b"hello")
+    with pytest.raises(DataError, match=r"not an \.npz file"):
+        add(papers)
+    with pytest.raises(DataError, match="No such file"):
+        add(papers.with_name("none.npz"))
+    assert not own_folder.exists()
+
+
+def test_a_folder_that_cannot_be_written(papers: Path, own_folder: Path) -> None:
+    own_folder.write_text("a file, not a folder")
+    with pytest.raises(DataError, match="cannot be written"):
+        add(papers)
+
+
+def test_remove(papers: Path, own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(papers)
+    add(papers, "others")
+    assert remove("papers") == str(own_folder / "papers.npz")
+    assert list(read_registry(own_folder)) == ["others"]
+    assert sorted(file.name for file in own_folder.glob("*.npz")) == ["others.npz"]
+    assert papers.exists()
+    for name, message in (("papers", "others"), ("cora", "known to armagnn itself"), (None, "cannot name a dataset")):
+        with pytest.raises(ArmagnnError, match=message):
+            remove(name)  # type: ignore[arg-type]
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    own_folder.rename(tmp_path / "armagnn")
+    with pytest.raises(DataError, match="set ARMAGNN_DATA to it"):
+        remove("others")

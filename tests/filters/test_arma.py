@@ -14,7 +14,7 @@ from torch.autograd import gradgradcheck
 from armagnn import GraphOperator
 from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError
 from armagnn.filters import ARMAFilter, CayleyFilter, Filter, arma
-from armagnn.solvers.conjugate_gradients import Statistics
+from armagnn.solvers import Statistics
 from filters.filter_checks import NEAR, Array, FilterChecks
 from oracles import Graph, assert_near, numbers, random_graph
 from strategies import undirected

@@ -10,7 +10,7 @@ from torch import Tensor
 from armagnn import GraphOperator
 from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError
 from armagnn.filters import CayleyFilter, Filter
-from armagnn.solvers.conjugate_gradients import Statistics
+from armagnn.solvers import Statistics
 from filters.filter_checks import Array, FilterChecks
 from oracles import numbers, random_graph
 

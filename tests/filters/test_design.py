@@ -146,3 +146,10 @@ def test_bad_targets_are_refused() -> None:
         ARMAFilter.design(lambda mu: 1 / (mu - mu), 2)
     with pytest.raises(ParameterError, match="4 coefficients, but there are 3 samples"):
         ARMAFilter.design(([-1.0, 0.0, 1.0], [0.0, 1.0, 2.0]), 2)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-8, 1e6, 1e200, 1e300])
+def test_a_design_does_not_depend_on_the_size_of_its_target(size: float) -> None:
+    f = ARMAFilter.design(lambda mu: size * (mu >= 0).double(), order=4)
+    assert f.report is not None
+    assert f.report.rms / size == pytest.approx(0.0605, abs=2e-4)

@@ -105,3 +105,26 @@ def test_other_bad_input_is_refused() -> None:
     for call in (ARMAFilter([0.5], [1.0]).to_rational, lambda v: ARMAFilter.from_rational([1.0], [1.0], v)):
         with pytest.raises(UnknownNameError, match="variable"):
             call("nu")
+
+
+@pytest.mark.parametrize("power", [2, 3, 4, 5, 6])
+def test_poles_of_any_multiplicity_are_refused(power: int) -> None:
+    bottom = np.polynomial.polynomial.polypow([1.0, 0.5], power)
+    with pytest.raises(ParameterError, match="repeated pole"):
+        ARMAFilter.from_rational([1.0], bottom[1:])
+
+
+def test_poles_far_away_are_told_apart() -> None:
+    f = ARMAFilter([1e-5, 5e-5], [1.0, 1.0])
+    again = ARMAFilter.from_rational(*f.to_rational("mu"), variable="mu")
+    np.testing.assert_allclose(again.response([-1.0, 0.3]), f.response([-1.0, 0.3]), rtol=1e-9)
+
+
+def test_a_term_is_the_twin_of_one_other_only() -> None:
+    z = 0.3 + 0.4j
+    f = ARMAFilter([z, z, z.conjugate()], [1.0, 1.0, 1.0])
+    p, q = f.to_rational("mu")
+    mu = np.linspace(-1, 1, 7)
+    top = np.polynomial.polynomial.polyval(mu, p.numpy())
+    bottom = np.polynomial.polynomial.polyval(mu, np.concatenate([[1.0], q.numpy()]))
+    np.testing.assert_allclose(top / bottom, f.response(mu), rtol=1e-9)

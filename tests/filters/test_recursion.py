@@ -11,7 +11,7 @@ from torch import Tensor
 from armagnn import GraphOperator
 from armagnn.errors import ConvergenceWarning
 from armagnn.filters import ARMAFilter
-from armagnn.solvers.conjugate_gradients import Statistics
+from armagnn.solvers import Statistics
 from oracles import numbers, random_graph
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from armagnn import GraphOperator
-from armagnn.errors import DTypeError, GraphError, UnknownNameError
+from armagnn.errors import DTypeError, GraphError, ParameterError, UnknownNameError
 from armagnn.filters import Filter, SpectralFilter
 from filters.filter_checks import Array, FilterChecks
 from oracles import numbers, random_graph
@@ -71,3 +71,12 @@ def test_gradients_of_the_operators_values_are_not_lost_silently() -> None:
     with pytest.raises(GraphError, match="detach"):
         SpectralFilter("heat").filter(op, numbers(6, 2))
     assert SpectralFilter("heat").filter(op.detach(), numbers(6, 2)).shape == (6, 2)
+
+
+EDGE = torch.tensor([[0, 1], [1, 0]])
+
+
+def test_an_infinite_response_is_refused() -> None:
+    op = GraphOperator.from_edge_index(EDGE, num_nodes=3, dtype=torch.float64)  # an isolated node: mu = 0
+    with pytest.raises(ParameterError, match="not finite"):
+        SpectralFilter(lambda mu: 1 / mu).filter(op, torch.ones(3, dtype=torch.float64))

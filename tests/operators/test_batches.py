@@ -381,3 +381,15 @@ def test_padding_changes_no_layer_and_no_pool() -> None:
         results.append((out, *torch.autograd.grad(out.square().sum(), list(conv.parameters()))))
     for one, other in zip(*results, strict=True):
         assert_near(other, one)
+
+
+@pytest.mark.parametrize(("rows", "nonzeros"), [(0, 0), (4, 6), (5, 7), (9, 5), (-1, 9), (9, 2**40), (2.5, 9)])
+def test_a_padded_batch_without_enough_room(rows: Any, nonzeros: Any) -> None:
+    """Nothing may be written behind the end of an array; `rows=0` ended the process."""
+    two = GraphOperator.from_edge_index(torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]]))
+    graphs = GraphBatches(two, torch.tensor([0, 3, 5]))
+    with pytest.raises(ParameterError, match=r"rows|nonzeros"):
+        graphs.take_padded(torch.tensor([0, 1]), rows, nonzeros)
+    assert graphs.take_padded(torch.tensor([0, 1, 2]), 5, 6).num_nodes == 5
+    with pytest.raises(ParameterError, match="from 0 to 2"):
+        graphs.take_padded(torch.tensor([3]), 9, 9)

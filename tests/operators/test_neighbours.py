@@ -150,3 +150,24 @@ def test_bad_input_is_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         knn_graph(points, k, **options)
+
+
+class Hostile:
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise KeyError("hostile")
+
+
+@pytest.mark.parametrize(
+    "points", [Hostile(), torch.nested.nested_tensor([torch.ones(1, 2), torch.ones(2, 2)]), torch.ones(3, 2).to("meta")]
+)
+def test_points_that_cannot_be_read(points: Any) -> None:
+    with pytest.raises(DTypeError, match="points must be"):
+        knn_graph(points, 1)
+
+
+def test_a_deep_list_is_no_sigma() -> None:
+    deep: list[Any] = []
+    for _ in range(10**5):
+        deep = [deep]
+    with pytest.raises(ParameterError, match="sigma"):
+        knn_graph(np.eye(3), 1, "gaussian", sigma=deep)  # type: ignore[arg-type]

@@ -112,3 +112,12 @@ def test_bad_numbers_are_refused(k: Any) -> None:
 def test_unknown_ends_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="smallest"):
         extremal(operator(random_graph(30, 60).both_ways()), 2, "lowest")  # type: ignore[arg-type]
+
+
+EDGE = torch.tensor([[0, 1], [1, 0]])
+
+
+def test_a_large_graph_without_edges_has_extremal_pairs() -> None:
+    mu, vectors = extremal(GraphOperator.from_edge_index(EDGE[:, :0], num_nodes=100_000), k=2)
+    assert mu.tolist() == [0.0, 0.0]
+    assert torch.equal(vectors.T @ vectors, torch.eye(2, dtype=torch.float64))

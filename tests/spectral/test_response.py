@@ -171,3 +171,14 @@ def test_features_that_cancel_are_silence_not_rounding() -> None:
     x -= x.mean(-1, keepdim=True)  # the mean of the features is nothing but rounding
     assert empirical_response(U, x, 2 * x).isnan().all()
     assert band_response(torch.linspace(-1, 1, 30, dtype=torch.float64), U, x, 2 * x, bands=4)[1].isnan().all()
+
+
+def test_bands_are_of_mu_within_its_range() -> None:
+    U = torch.eye(2)
+    with pytest.raises(ParameterError, match=r"mu must lie in \[-1, 1\]"):
+        band_response(torch.tensor([0.0, 2.0]), U, torch.ones(2, 1), torch.ones(2, 1), 2)
+    with pytest.raises(ParameterError, match="bands must be an integer"):
+        band_response(torch.tensor([-0.5, 0.5]), U, torch.ones(2, 1), torch.ones(2, 1), 2**62)
+    small = 1e-30 * torch.ones(2, 1)  # its square is no number in float32
+    _, h = band_response(torch.tensor([-0.5, 0.5]), U, small, 3 * small, 2)
+    assert h.tolist() == pytest.approx([3.0, 3.0])

@@ -25,7 +25,8 @@ from armagnn.filters.recursion import MAX_ITER as MAX_STEPS
 from armagnn.filters.recursion import recursion
 from armagnn.filters.targets import resolve
 from armagnn.operators import GraphOperator
-from armagnn.solvers.conjugate_gradients import MAX_ITER, Statistics, solve_polynomial
+from armagnn.solvers import Statistics
+from armagnn.solvers.conjugate_gradients import MAX_ITER, solve_polynomial
 
 ENTRIES = 1 << 25
 """Numbers in the state of a solver; wider signals are filtered some columns at a time."""
@@ -193,7 +194,7 @@ class ARMAFilter(Filter):
         statistics: list[Statistics] | None = None,
         **options: Any,
     ) -> Tensor:
-        check_solver(op, tol, max_iter)
+        check_solver(op, tol, max_iter, statistics)
         log: list[Statistics] = [] if statistics is None else statistics
         apply = self._by_recursion if method == "recursion" else self._by_solving
         width = max(1, ENTRIES // (op.num_nodes * self.order))

@@ -24,6 +24,7 @@ Spectrum = tuple[Tensor, Tensor]
 Variable = Literal["mu", "lambda"]
 VARIABLES: Final = ("mu", "lambda")
 MU_AXIS: Final = r"$\mu$ (low frequencies right, $\lambda = {} - \mu$)"
+LAMBDA_AXIS: Final = r"$\lambda$ (low frequencies left)"
 MU: Final = ("arma", "gcn")
 """The kinds whose eigenvalues are mu in [-1, 1]."""
 
@@ -228,7 +229,7 @@ class BoundFilter:
     def plot(self, ax: Any = None, mu: Tensor | Array | None = None, **style: Any) -> Any:
         """Draw h over the range of this operator's eigenvalues; arguments as of `Filter.plot`."""
         if self.op.kind == "laplacian":
-            return draw(self.response, (0.0, 2.0), r"$\lambda$ (low frequencies left)", ax, mu, style)
+            return draw(self.response, (0.0, 2.0), LAMBDA_AXIS, ax, mu, style)
         shift = self.op.known_shift()
         return draw(self.response, (shift - 1, shift + 1), MU_AXIS.format(f"{1 + shift:.4g}"), ax, mu, style)
 
@@ -269,7 +270,12 @@ def draw(
 
     ax = plt.subplots()[1] if ax is None else instance("ax", ax, plt.Axes, "axes of matplotlib")
     grid = np.linspace(*ends, 1001)
-    (line,) = ax.plot(grid, response(grid), **style)
+    try:
+        (line,) = ax.plot(grid, response(grid), **style)
+    except Exception as error:  # matplotlib raises many kinds
+        if not style:
+            raise
+        raise ParameterError(f"matplotlib refuses the style {shown(style)}: {shown(str(error))}.") from error
     if mu is not None:
         heights = response(mu)  # it refuses what is no frequency
         marks = mu.detach().cpu().double() if isinstance(mu, Tensor) else np.asarray(mu, dtype=np.float64)
@@ -322,7 +328,7 @@ def check_variable(variable: str) -> None:
     choice("variable", variable, VARIABLES)
 
 
-def check_solver(op: GraphOperator, tol: float | None, max_iter: int | None) -> None:
+def check_solver(op: GraphOperator, tol: float | None, max_iter: int | None, statistics: Any) -> None:
     """Raise unless a solver can work on this operator with these options."""
     refuse_learned(op)
     if op.dtype not in (torch.float32, torch.float64):
@@ -331,6 +337,8 @@ def check_solver(op: GraphOperator, tol: float | None, max_iter: int | None) -> 
         real("tol", tol, above=0, below=1)
     if max_iter is not None:
         integer("max_iter", max_iter, 1)
+    if statistics is not None:
+        instance("statistics", statistics, list, "a list, to which the solver appends")
 
 
 def refuse_learned(op: GraphOperator) -> None:

@@ -11,7 +11,8 @@ from armagnn.checks import dense, real
 from armagnn.errors import DTypeError, ParameterError, shown
 from armagnn.filters.base import Filter, check_solver, coefficients, show
 from armagnn.operators import GraphOperator
-from armagnn.solvers.conjugate_gradients import MAX_ITER, Statistics, solve_polynomial
+from armagnn.solvers import Statistics
+from armagnn.solvers.conjugate_gradients import MAX_ITER, solve_polynomial
 
 
 class CayleyFilter(Filter):
@@ -80,7 +81,7 @@ class CayleyFilter(Filter):
         statistics: list[Statistics] | None = None,
         **options: Any,
     ) -> Tensor:
-        check_solver(op, tol, max_iter)
+        check_solver(op, tol, max_iter, statistics)
         real, imaginary, zoom = self._parts(x)
         # z² L² + I as a polynomial in the operator: L is it, or I minus it
         square = zoom.square()

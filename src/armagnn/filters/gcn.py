@@ -8,7 +8,6 @@ from torch import Tensor
 
 from armagnn import checks
 from armagnn.arguments import checked
-from armagnn.errors import ParameterError
 from armagnn.filters.base import Filter
 from armagnn.operators import GraphOperator
 
@@ -55,8 +54,8 @@ class GCNFilter(Filter):
     @checked
     def on_regular(self, mu: Tensor, degree: float) -> Tensor:
         """Return the response to mu in [-1, 1] of the *arma* operator, if every node has this degree."""
-        if not degree > 0:
-            raise ParameterError(f"degree must be positive, got {degree!r}.")
+        checks.real_tensor("mu", mu, "(...)")
+        degree = checks.real("degree", degree, above=0)
         return self._response((degree * mu + self.gamma) / (degree + self.gamma))
 
     def _apply(self, op: GraphOperator, x: Tensor, method: str, **options: Any) -> Tensor:

@@ -13,13 +13,16 @@ from torch import Tensor
 from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.checks import integer
-from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError
+from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError, shown
 from armagnn.kernels.random import MASK, philox
 from armagnn.kernels.slicing import Blocks, Slicer, Taken
 from armagnn.operators.graph import GraphOperator
 from armagnn.operators.modes import normal_mode
 from armagnn.operators.spectra import BlockSpectrum, GraphSpectra
 from armagnn.torch_private import learned
+
+MOST: Final = 2**36
+"""Stored entries of a batch; more are a slip."""
 
 SHUFFLE: Final = 200
 """Purpose of the numbers that shuffle the graphs of an epoch; see `armagnn.kernels.random`."""
@@ -170,14 +173,15 @@ class GraphBatches:
         """
         if ids.dim() != 1 or ids.dtype not in (torch.int64, torch.int32):
             raise DTypeError(f"ids must be integers, shape (B,), got {ids.dtype} of {tuple(ids.shape)}.")
+        rows, nonzeros = integer("rows", rows, 0), integer("nonzeros", nonzeros, 0, MOST)
         if not ids.is_cuda:  # on a GPU, looking at them would wait for it
             for end in (ids.min(), ids.max()) if len(ids) else ():
                 integer("ids", end, 0, self.num_graphs)
             nodes, entries = self._measure(ids[ids < self.num_graphs])
-            if rows < nodes or nonzeros < entries:
+            if rows < nodes or nonzeros < entries or (rows == nodes and nonzeros > entries):
                 raise ParameterError(
-                    f"rows={rows} and nonzeros={nonzeros} are too few: the graphs have {nodes} nodes and {entries} "
-                    "entries; see measure(ids)."
+                    f"rows={rows} and nonzeros={nonzeros} do not suit: the graphs have {nodes} nodes and {entries} "
+                    "entries, and more entries need a node of padding; see measure(ids)."
                 )
         ids, index = ids.to(self.device), torch.int32 if max(rows, nonzeros) < 2**31 else torch.int64
         with normal_mode():
@@ -289,7 +293,7 @@ def _checked_ids(ids: Tensor | Sequence[int]) -> Tensor:
         try:
             ids = torch.as_tensor(ids)
         except (TypeError, ValueError, RuntimeError) as error:
-            raise DTypeError(f"ids must be a torch.Tensor or a list of integers, got {ids!r}.") from error
+            raise DTypeError(f"ids must be a torch.Tensor or a list of integers, got {shown(ids)}.") from error
         ids = ids.long() if ids.numel() == 0 else ids
     if ids.dtype not in checks.INTEGERS:
         hint = "mask.nonzero().squeeze(1)" if ids.dtype == torch.bool else "ids.long()"

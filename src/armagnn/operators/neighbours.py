@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from armagnn import checks
-from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError
+from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError, shown
 
 WEIGHTS: Final = ("binary", "gaussian")
 SPARE: Final = 8
@@ -62,7 +62,9 @@ def knn_graph(
         raise ParameterError(f"k must be an integer from 1 on and less than the {count} points, got {k!r}.")
     checks.choice("weights", weights, WEIGHTS)
     if sigma is not None and (weights != "gaussian" or not _positive(sigma)):
-        raise ParameterError(f"sigma must be a positive number, and weights='gaussian', got {sigma!r} and {weights!r}.")
+        raise ParameterError(
+            f"sigma must be a positive number, and weights='gaussian', got {shown(sigma)} and {weights!r}."
+        )
     near, squared = _few_in_one_place(points, k)
     source = np.repeat(np.arange(count), k)
     target, squared = near.ravel(), squared.ravel()
@@ -89,15 +91,16 @@ def _positive(sigma: Any) -> bool:
 
 def _checked(points: Any) -> Points:
     if isinstance(points, Tensor):
-        if points.layout is not torch.strided or points.is_complex():
-            raise DTypeError(f"points must be dense and real, got {points.layout} of {points.dtype}.")
+        points = checks.dense("points", points, "(...)")
+        if points.is_complex():
+            raise DTypeError(f"points must be real, got {points.dtype}.")
         points = points.detach().cpu().double()
     try:
         array = np.asarray(points)
         if np.iscomplexobj(array):
             raise TypeError
         array = array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
+    except Exception as error:  # whatever a foreign __array__ raises
         raise DTypeError(
             f"points must be a tensor or an array of real numbers, got {type(points).__name__}."
         ) from error

@@ -2,52 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
-from armagnn.errors import ConvergenceWarning
 from armagnn.kernels.transforms import ReverseOnly, gradients_by_loop, refuse_transforms
 from armagnn.operators import GraphOperator
+from armagnn.solvers.iteration import Statistics
 
 Product = Callable[[Tensor], Tensor]
 TOLERANCE: Final = {torch.float64: 1e-12, torch.float32: 1e-6}
 MAX_ITER: Final = 10_000
 RESTARTS: Final = 4
 """How often the true residual may start the iteration again, which rounding errors have led astray."""
-
-
-@dataclass
-class Statistics:
-    """How a solver got to its answer.
-
-    Attributes:
-        iterations: steps taken, of the slowest system; each is one product with the matrix for all of them.
-        residual: the largest relative residual of conjugate gradients; of the recursion the largest bound of the
-            relative error, rounding included.
-        converged: the tolerance was met (by the squared system, if one was solved), or rounding errors allow no more.
-        history: the largest relative residual after each step.
-        squared: the matrix was not definite, so that the system with its square was solved.
-    """
-
-    iterations: int = 0
-    residual: float = 0.0
-    converged: bool = True
-    history: list[float] = field(default_factory=list)
-    squared: bool = False
-
-    def warn(self, name: str, advice: str, measure: str = "relative residual") -> None:
-        """Warn if the answer is not what was asked for."""
-        if not self.converged:
-            warnings.warn(
-                f"{name} stopped after {self.iterations} iterations at a {measure} of {self.residual:.1e}: {advice}.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
 
 
 def conjugate_gradients(
@@ -77,12 +46,12 @@ def conjugate_gradients(
         right = torch.where(sound, right, 0.0)
         z, statistics, definite = _iterate(product, right, tol, max_iter)
         if not definite:
-            twice = Statistics(iterations=statistics.iterations, history=statistics.history, squared=True)
+            twice = Statistics(statistics.residuals, squared=True)
             z, statistics, _ = _iterate(lambda p: product(product(p)), product(right), tol, max_iter, twice)
             # a singular A passes unseen through its square, which then has a least-squares solution
             left, size = (right - product(z)).norm(dim=0), right.norm(dim=0)
             statistics.residual = float((left / torch.where(size > 0, size, 1.0)).max())
-            statistics.converged &= statistics.residual <= tol**0.5
+            statistics.converged = not statistics.failed and statistics.residual <= tol**0.5
         z = torch.where(sound, z * scale, torch.nan)
     return z, statistics
 
@@ -119,7 +88,6 @@ def _iterate(
             q = product(p)
             curvature = (p * q).sum(0)
             if bool((active & (curvature <= 0)).any()):
-                statistics.iterations += steps
                 return z, statistics, False
             growth = torch.maximum(growth, torch.where(active, curvature / p.square().sum(0), 0.0))
             step = torch.where(active, rr / curvature, 0.0)
@@ -141,7 +109,6 @@ def _iterate(
         if statistics.converged or steps >= max_iter or worst > before / 2:
             break
         before = worst
-    statistics.iterations += steps
     return z, statistics, True
 
 

@@ -1,4 +1,4 @@
-"""The loop that all fixed-point solvers share: P independent problems, each of which stops by itself."""
+"""Plain fixed-point iteration, and the loop that all fixed-point solvers share: P problems, each stops by itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.linalg import vector_norm
 
 from armagnn.arguments import checked
 from armagnn.checks import integer, real_tensor
-from armagnn.errors import ConvergenceWarning
+from armagnn.errors import ConvergenceWarning, ShapeError, shown
 
 Map = Callable[[Tensor, Tensor], Tensor]
 """g(x, rows): the image of states x, shape (P', D), of the problems whose numbers are ``rows``, shape (P')."""
@@ -26,30 +26,61 @@ ROUNDING = 4.0
 @checked
 @dataclass
 class Statistics:
-    """How a solve went.
+    """How a solver got to its answer, for each of P problems; a linear system with many right sides is one problem.
 
     Attributes:
-        residuals: for each problem the trace of ||g(x) - x||, one number a step.
+        residuals: for each problem its trace, one number a step: of a fixed point ||g(x) - x||, of conjugate gradients
+            the largest relative residual, of a filter's recursion the bound of the relative error, rounding included.
         tolerances: for each problem what the last of them had to be below: ``tol``, or 4 ε ||g(x)|| (ε: the rounding of
             the type, 1.2e-7 in float32) where that is more and the residual no longer falls.
-        converged: for each problem whether it was.
+        converged: for each problem whether it was; of a linear system one truth value, True, too, if rounding errors
+            allow no more.
         bounds: for each problem a bound of ||x - x*|| / ||x||, rounding included: where g hardly contracts, the
             residual alone says little. It goes by the contraction, if that is known, and for plain iteration else by
             how the residual fell; infinite where neither is known.
         adjoint: the statistics of the solve behind the implicit gradient, once there was a backward pass; its residuals
             are relative to the gradient that came down.
+        residual: of a linear system the largest residual of its answer, in the measure of the trace.
+        squared: the matrix of a linear system was not definite, so that the system with its square was solved.
     """
 
-    residuals: list[list[float]]
-    tolerances: list[float]
-    converged: list[bool]
+    residuals: list[list[float]] = field(default_factory=lambda: [[]])
+    tolerances: list[float] = field(default_factory=list)
+    converged: list[bool] | bool = True
     bounds: list[float] = field(default_factory=list)
     adjoint: Statistics | None = None
+    residual: float = 0.0
+    squared: bool = False
 
     @property
     def steps(self) -> list[int]:
-        """T_k, the steps (evaluations of g) that each problem took."""
+        """T_k, the steps (evaluations of g, or products with the matrix) that each problem took."""
         return [len(trace) for trace in self.residuals]
+
+    @property
+    def iterations(self) -> int:
+        """The steps of the slowest problem."""
+        return max(self.steps, default=0)
+
+    @property
+    def history(self) -> list[float]:
+        """The trace of a linear system."""
+        return self.residuals[0]
+
+    @property
+    def failed(self) -> list[int]:
+        """The problems that did not converge."""
+        converged = [self.converged] if isinstance(self.converged, bool) else self.converged
+        return [problem for problem, reached in enumerate(converged) if not reached]
+
+    def warn(self, name: str, advice: str, measure: str = "relative residual") -> None:
+        """Warn if the answer of a linear system is not what was asked for."""
+        if self.failed:
+            warnings.warn(
+                f"{name} stopped after {self.iterations} iterations at a {measure} of {self.residual:.1e}: {advice}.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
 
 
 @checked
@@ -101,12 +132,15 @@ def iterate(
     if problems == 0:
         return Solution(initial, Statistics([], [], []))
     alive, rows = list(range(problems)), torch.arange(problems, device=initial.device)
-    statistics = Statistics([[] for _ in alive], [tol] * problems, [False] * problems, [math.inf] * problems)
+    converged = [False] * problems
+    statistics = Statistics([[] for _ in alive], [tol] * problems, bounds=[math.inf] * problems)
     found: list[tuple[Tensor, Tensor]] = []
     state, rounding = initial, ROUNDING * torch.finfo(initial.dtype).eps
     lowest, stood = [math.inf] * problems, list[int]()
     for step in range(max_iter):
         image = function(state, rows)
+        if step == 0 and real_tensor("what the map returns", image, "(P, D)").shape != state.shape:
+            raise ShapeError(f"the map must return the shape {tuple(state.shape)} of its states, got {shown(image)}.")
         with torch.no_grad():
             norms = torch.stack([vector_norm(image - state, dim=1), rounding * vector_norm(image, dim=1)])
         residuals, floors = norms.tolist()
@@ -118,12 +152,12 @@ def iterate(
             falling, lowest[problem] = residual < lowest[problem], min(residual, lowest[problem])
             tolerance = tol if falling or not math.isfinite(floor) else max(tol, floor)
             statistics.tolerances[problem] = tolerance
-            statistics.converged[problem] = residual < tolerance
+            converged[problem] = residual < tolerance
             stopped.append(residual < tolerance or hopeless or step == max_iter - 1)
             if stopped[-1]:
                 rate = _observed(trace, floor) if contraction is None and acceleration.plain else contraction
                 statistics.bounds[problem] = _bound(trace, floor / rounding, rounding / ROUNDING, rate)
-                if statistics.converged[problem] and residual <= floor:
+                if converged[problem] and residual <= floor:
                     stood.append(problem)
         if any(stopped):
             done = torch.tensor(stopped, device=rows.device)
@@ -137,8 +171,44 @@ def iterate(
             acceleration.keep(keep)
         state = acceleration.propose(state, image, residuals)
     _warn_of_rounding(statistics, tol, stood, rounding / ROUNDING)
+    statistics.converged = converged
     order = torch.cat([which for which, _ in found]).argsort()
     return Solution(torch.cat([value for _, value in found])[order], statistics)
+
+
+@checked
+def picard(function: Map, initial: Tensor, tol: float, max_iter: int, contraction: float | None = None) -> Solution:
+    r"""Solve :math:`x = g(x)` by :math:`x^{(t+1)} = g(x^{(t)})`, until :math:`\|x^{(t+1)} - x^{(t)}\| < tol`.
+
+    This is Eq. 14 iterated until convergence. If g contracts by c, the residual falls by c in every step, and what is
+    found is not farther than c / (1 - c) times the residual from the fixed point: ``contraction`` turns it into a bound
+    of the error, `Statistics.bounds`. Autograd follows all steps, where it is switched on.
+
+    Args:
+        function: g, as a `Map`: it takes the states and the numbers of the problems that have not stopped yet.
+        initial: x(0) of P independent problems, shape (P, D).
+        tol: the tolerance.
+        max_iter: the most steps of a problem.
+        contraction: c, where it is known.
+
+    Example:
+        >>> import torch
+        >>> a = torch.tensor([[0.9], [0.1]])
+        >>> solution = picard(lambda x, rows: a[rows] * x + 1, torch.zeros(2, 1), tol=1e-3, max_iter=100)
+        >>> solution.value.squeeze(), solution.statistics.steps
+        (tensor([9.9914, 1.1111]), [67, 5])
+    """
+    return iterate(function, initial, tol, max_iter, _Plain(), contraction)
+
+
+class _Plain:
+    plain = True
+
+    def propose(self, state: Tensor, image: Tensor, residuals: list[float]) -> Tensor:
+        return image
+
+    def keep(self, mask: Tensor) -> None:
+        pass
 
 
 def _bound(trace: list[float], size: float, eps: float, contraction: float | None) -> float:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from armagnn.arguments import checked
-from armagnn.checks import LARGEST, instance, integer, real, real_tensor
+from armagnn.checks import LARGEST, integer, real, real_tensor
 from armagnn.errors import GraphError
-from armagnn.filters.base import MU_AXIS
+from armagnn.filters.base import LAMBDA_AXIS, MU_AXIS, draw
 from armagnn.filters.chebyshev import jackson_damping
 from armagnn.operators import GraphOperator
 from armagnn.solvers.eigen import check_graph
@@ -66,15 +66,8 @@ class Density:
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw the density and return the matplotlib axes."""
-        import matplotlib.pyplot as plt
-
-        ax = plt.subplots()[1] if ax is None else instance("ax", ax, plt.Axes, "axes of matplotlib")
-        mu = torch.linspace(self.low, self.high, 1001, dtype=torch.float64)
-        ax.plot(mu.numpy(), self(mu).numpy(), **style)
-        if self.symbol == "mu":
-            ax.set_xlabel(MU_AXIS.format(f"{self.high:.4g}"))
-        else:
-            ax.set_xlabel(r"$\lambda$ (low frequencies left)")
+        label = MU_AXIS.format(f"{self.high:.4g}") if self.symbol == "mu" else LAMBDA_AXIS
+        ax = draw(lambda mu: self(torch.from_numpy(mu)).numpy(), (self.low, self.high), label, ax, None, style)
         ax.set_ylabel("density of eigenvalues")
         return ax
 

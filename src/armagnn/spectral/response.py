@@ -8,8 +8,15 @@ import torch
 from torch import Tensor
 
 from armagnn.arguments import checked
+from armagnn.checks import integer
 from armagnn.errors import DTypeError, ParameterError, ShapeError
 from armagnn.operators import CSR
+
+MOST_BANDS: Final = 10**6
+"""More bands are a slip."""
+
+NEAR: Final = 1e-3
+"""How far beyond [-1, 1] rounding in float32 or bfloat16 may have brought an eigenvalue."""
 
 SILENT: Final = 1e-6
 """A component below this share of the signal's norm is rounding: layers compute in single precision."""
@@ -99,13 +106,20 @@ def band_response(mu: Tensor, U: Tensor, x: Tensor | CSR, y: Tensor, bands: int 
         >>> band_response(mu, U, torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0], [1.0]]), bands=2)
         (tensor([-0.5000,  0.5000]), tensor([3.0000, 0.5000]))
     """
-    if bands < 1:
-        raise ParameterError(f"bands is {bands}; there must be at least 1.")
+    bands = integer("bands", bands, 1, MOST_BANDS)
     if mu.shape != U.shape[:1]:
         raise ShapeError(f"mu has shape {tuple(mu.shape)}; for U of {tuple(U.shape)} it must be ({U.shape[0]},).")
     before, after = components(U, x), components(U, y)
     size = _energy(U, x)
     before, size = (part.expand_as(after) if part.dim() < after.dim() else part for part in (before, size))
+    if not bool((mu.abs() <= 1 + NEAR).all()):
+        raise ParameterError(
+            "mu must lie in [-1, 1], whose bands these are: take the eigenvalues of an arma operator, and subtract "
+            "op.shift if it was built with lambda_min or lambda_max."
+        )
+    # a power of two, so that the squares of small numbers do not vanish and the others keep their bits
+    scale = torch.exp2(size.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(size.dtype).tiny).log2().floor())
+    before, after, size = before / scale, after / scale, size / scale
     band = ((mu + 1.0) / 2.0 * bands).long().clamp(0, bands - 1)
     empty = before.new_zeros(*before.shape[:-1], bands)
     energy, shared = (empty.index_add(-1, band, before * other) for other in (before, after))

@@ -14,7 +14,7 @@ import pytest
 from armagnn import sealed
 from armagnn.errors import ArmagnnError, DataError, RunError
 from armagnn.sealed import SUMS, read_sealed, read_table, rows_csv, seal, write_sealed
-from armagnn_paper.claims_rows import read_rows
+from armagnn_paper.claims import rows_of as read_rows
 from armagnn_paper.page import results_page
 from armagnn_paper.restore import restore
 from armagnn_paper.table import Cell

@@ -3,35 +3,63 @@
 The network is one ARMA layer and a linear readout, so that the reach of the layer is that of the network. All settings
 are fixed here; those of the chains were adapted on seed 0 until the strongest layer learned, the others were not chosen
 by a score; training stops on validation loss and goes back to its best weights.
+
+What a training step of the layer costs, convergent or unrolled, is measured in a process for each case:
+``python -m armagnn_paper.convergence T=50`` (or ``c=0.9,anderson``, ``c=0.9,picard``, ``c=0.9,unrolled``) prints the
+steps, the milliseconds of one processor and the MiB of one forward and backward pass of a layer with K = 2 stacks of 64
+units on Cora's graph. Processor time, not the clock: it can be compared on a machine that others use too.
 """
 
 from __future__ import annotations
 
 import copy
-import csv
-import io
+import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
 
+from armagnn.bench.comparison import peak_mib
 from armagnn.checks import choice, integer
 from armagnn.data import load
 from armagnn.nn import ARMAConv
 from armagnn.nn.feature_dropout import drop
 from armagnn.operators import CSR, GraphOperator
-from armagnn.sealed import read_table, write_sealed
 from armagnn.solvers import FixedPoint
 from armagnn.tasks.node_task import accuracy, cross_entropy
+from armagnn_paper.claims import Measurement, measure
 
 DATASETS: Final = ("cora", "citeseer", "chain-50", "chain-100")
-COLUMNS: Final = ("dataset", "method", "protocol", "run", "seed", "metric", "value")
 PLAIN: Final = 20_000
 """The most steps that plain iteration is given where it is compared with the accelerated one."""
+
+CASES: Final = (
+    "T=10", "T=50", "T=200", "c=0.9,unrolled", "c=0.9,picard", "c=0.9,anderson", "c=0.99,picard", "c=0.99,anderson",
+    "c=0.999,anderson",
+)  # fmt: skip
+"""Of the costs: a fixed number of steps; or a bound on the contraction, and how it is solved and differentiated."""
+
+UNITS: Final = 64
+
+
+@dataclass(frozen=True)
+class ConvergenceRow:
+    """One line of ``results/convergence.csv``."""
+
+    dataset: str
+    method: str
+    protocol: str
+    run: int
+    seed: int
+    metric: str
+    value: float
 
 
 @dataclass(frozen=True)
@@ -194,35 +222,86 @@ def plain_steps(net: Net, task: ReachTask) -> list[int]:
 
 
 def run(path: Path, datasets: Iterable[str] = DATASETS, seeds: int = 10) -> Iterator[str]:
-    """Train what is missing from a table, and add it row by row; yield a line for every training."""
+    """Train what is missing from a table, and add it training by training; yield a line for each."""
     datasets = [datasets] if isinstance(datasets, str) else list(datasets)
     integer("seeds", seeds, 1, 100_000)
     for name in datasets:
         check_name(name)
-    rows = read_table(path, COLUMNS) if path.exists() else []
-    done = {(row["dataset"], row["method"], row["protocol"], row["run"]) for row in rows}
+    for job, rows in measure(_jobs(datasets, seeds), path, seeds, ConvergenceRow):
+        shown = ", ".join(f"{row.metric} {row.value:.4g}" for row in rows)
+        dataset, method, protocol, seed = job.covers.values()
+        yield f"{dataset} {method} {protocol} seed {seed}: {shown}"
+
+
+def _jobs(datasets: Iterable[str], seeds: int) -> Iterator[Measurement]:
     for name in datasets:
         task = problem(name)
         for (method, protocol), options in methods(name).items():
             for seed in range(seeds):
-                if (name, method, protocol, str(seed)) in done:
-                    continue
-                metrics = train(task, options, seed)
-                for metric, value in metrics.items():
-                    row = (name, method, protocol, str(seed), str(seed), metric, f"{value:.6g}")
-                    rows.append(dict(zip(COLUMNS, row, strict=True)))
-                write_sealed(path, _to_csv(rows))
-                shown = ", ".join(f"{metric} {value:.4g}" for metric, value in metrics.items())
-                yield f"{name} {method} {protocol} seed {seed}: {shown}"
+                cell: dict[str, str | int] = {"dataset": name, "method": method, "protocol": protocol, "run": seed}
+                yield Measurement(cell, partial(_rows, cell, task, options))
 
 
-def _to_csv(rows: Iterable[Mapping[str, str]]) -> bytes:
-    table = io.StringIO()
-    writer = csv.DictWriter(table, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return table.getvalue().encode()
+def _rows(cell: dict[str, Any], task: ReachTask, options: dict[str, Any], runs: int) -> list[ConvergenceRow]:
+    metrics = train(task, options, cell["run"])
+    return [ConvergenceRow(**cell, seed=cell["run"], metric=metric, value=value) for metric, value in metrics.items()]
 
 
 def _mean(numbers: list[int]) -> float:
     return sum(numbers) / max(len(numbers), 1)
+
+
+# ---------------------------------------------------------------------------------------------------------------- costs
+
+
+def options_of(case: str) -> dict[str, Any]:
+    """The arguments of `ARMAConv` for a case.
+
+    Example:
+        >>> options_of("T=50")
+        {'num_layers': 50}
+        >>> options_of("c=0.9,unrolled")["fixed_point"].backward
+        'unrolled'
+    """
+    kind, _, number = choice("case", case, CASES).partition("=")
+    number, _, way = number.partition(",")
+    if kind == "T":
+        return {"num_layers": int(number)}
+    fixed_point = FixedPoint(1e-4, 5000, float(number))
+    if way == "unrolled":
+        return {"fixed_point": replace(fixed_point, backward="unrolled")}
+    return {"fixed_point": replace(fixed_point, solver=way)}  # type: ignore[arg-type]
+
+
+def cost(case: str, runs: int = 5) -> tuple[float, float, float]:
+    """Return the mean steps of a stack, the median milliseconds and the peak MiB of a training step."""
+    integer("runs", runs, 1, 100_000)
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    op = load("cora").operator()
+    conv = ARMAConv(UNITS, UNITS, 2, act="relu", **options_of(case))
+    with torch.no_grad():  # so that the contraction is as weak as the bound lets it be
+        conv.weight.copy_(torch.eye(UNITS).expand_as(conv.weight))
+    x = torch.randn(op.num_nodes, UNITS)
+
+    def step(x: Tensor, op: GraphOperator) -> float:
+        start = time.process_time()
+        conv(x, op).square().mean().backward()
+        return 1e3 * (time.process_time() - start)
+
+    step(x[:2], GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]])))  # loads what is needed once
+    peak = peak_mib(lambda: step(x, op))
+    taken = conv.num_layers if conv.statistics is None else statistics.fmean(conv.statistics.steps)
+    return float(taken), statistics.median(step(x, op) for _ in range(runs)), peak
+
+
+def costs() -> Iterator[tuple[str, float, float, float]]:
+    """Yield (case, steps, milliseconds, MiB) for all cases."""
+    for case in CASES:
+        command = [sys.executable, "-m", "armagnn_paper.convergence", case]
+        printed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+        yield case, *(float(number) for number in printed)  # type: ignore[misc]
+
+
+if __name__ == "__main__":
+    print(*(f"{number:.4g}" for number in cost(sys.argv[1])))

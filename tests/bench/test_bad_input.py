@@ -16,12 +16,10 @@ from armagnn.data import load
 from armagnn.errors import ArmagnnError
 from armagnn_paper import (
     claims,
-    claims_rows,
+    claims_layers,
     convergence,
-    convergence_cost,
     reservoir_table,
     responses,
-    responses_trained,
     restore,
     training_time,
 )
@@ -62,12 +60,12 @@ SIZES: dict[str, tuple[Callable[..., Any], str]] = {
         for table in TABLES.values()
     },
     "convergence": (lambda seeds: convergence.run(Path("t.csv"), ["cora"], seeds), "seeds"),
-    "cost": (lambda runs: convergence_cost.measure("T=10", runs), "runs"),
+    "cost": (lambda runs: convergence.cost("T=10", runs), "runs"),
     "reservoir": (lambda runs: reservoir_table.measure("cora", runs), "runs"),
-    "claims": (lambda runs: claims_rows.measure(claims.claim("depth").jobs(), Path("c.csv"), runs), "runs"),
+    "claims": (lambda runs: claims.measure(claims_layers.DEPTH.jobs, Path("c.csv"), runs), "runs"),
     "training time": (lambda **given: training_time.measure("cora", ["gcn"], **given), "epochs patience"),
     "figure 2": (lambda steps: responses.figure2(load("cora"), [steps]), "steps"),
-    "figure 3": (lambda steps: responses_trained.figure3(load("cora"), steps), "steps"),
+    "figure 3": (lambda steps: responses.figure3(load("cora"), steps), "steps"),
     "sweep": (lambda layers: responses.gamma_sweep(load("cora"), [0.0], layers), "layers"),
 }
 
@@ -79,18 +77,17 @@ NAMES: dict[str, Callable[[Any], Any]] = {
     **{f"dataset of {t.name}": lambda name, t=t: t.config(Cell(name, "arma", "paper")) for t in TABLES.values()},
     **{f"method of {t.name}": lambda name, t=t: t.check(t.datasets[0], name) for t in TABLES.values()},
     **{f"protocol of {t.name}": lambda name, t=t: t.check(t.datasets[0], "arma", name) for t in TABLES.values()},
-    "claim": claims.claim,
     "problem": convergence.problem,
     "methods": convergence.methods,
-    "case": convergence_cost.options,
+    "case": convergence.options_of,
     "reservoir": reservoir_table.measure,
     "grid": reservoir_table.grid,
     "training time": lambda name: training_time.measure("cora", [name]),
-    "target": lambda name: responses_trained.train_filter(
+    "target": lambda name: responses.train_filter(
         name, load("cora").operator(dtype=torch.float64), torch.ones(2708, 1), torch.ones(2708, 1)
     ),
     "figure 2": responses.figure2,
-    "figure 3": responses_trained.figure3,
+    "figure 3": responses.figure3,
     "sweep": responses.gamma_sweep,
     "restore": restore.restore,
 }  # fmt: skip

@@ -434,17 +434,16 @@ def test_a_place_that_cannot_be_written_to_is_told_before_the_work(
 ) -> None:
     from armagnn import bench
     from armagnn.bench import filter_learning
-
-    figure = importlib.import_module("armagnn_paper.cli.figure")  # the package has a command of this name
+    from armagnn_paper.cli import experiments
 
     def work(*_: object, **__: object) -> None:
         raise AssertionError("the work has begun")
 
     monkeypatch.setattr(bench, "compare_layers", work)
     monkeypatch.setattr(filter_learning, "filter_data", work)
-    monkeypatch.setattr(figure.times, "measure", work)
-    monkeypatch.setattr(figure, "load", work)
-    monkeypatch.setattr(figure, "measure", work)
+    monkeypatch.setattr(experiments.times, "measure", work)
+    monkeypatch.setattr(experiments, "load", work)
+    monkeypatch.setattr(experiments, "measure", work)
     (tmp_path / "file").touch()
     result = run.invoke(app, [*command, "--out", str(tmp_path / "file" / "below" / "a.png")])
     assert result.exit_code == 2

@@ -14,7 +14,7 @@ from armagnn.cli import app
 from armagnn.errors import DataError, ParameterError, UnknownNameError
 from armagnn.sealed import write_sealed
 from armagnn.solvers import FixedPoint
-from armagnn_paper import convergence, convergence_cost
+from armagnn_paper import convergence
 
 RESULTS = Path(__file__).parents[2] / "results" / "convergence.csv"
 
@@ -100,12 +100,12 @@ def test_bad_input(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="another table"):
         list(convergence.run(other))
     with pytest.raises(ParameterError, match="Unknown case"):
-        convergence_cost.options("T=3")
+        convergence.options_of("T=3")
 
 
-@pytest.mark.parametrize("case", convergence_cost.CASES)
+@pytest.mark.parametrize("case", convergence.CASES)
 def test_the_cases_of_the_costs(case: str) -> None:
-    options: dict[str, Any] = convergence_cost.options(case)
+    options: dict[str, Any] = convergence.options_of(case)
     if case.startswith("T="):
         assert options == {"num_layers": int(case[2:])}
     else:

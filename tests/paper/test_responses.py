@@ -22,7 +22,7 @@ from armagnn.spectral import spectrum
 from armagnn.spectral.plot import check_format, new_figure, picture
 from armagnn.tasks import NodeNet
 from armagnn.training import GraphsConfig, NodesConfig, Run, train
-from armagnn_paper import responses, responses_trained
+from armagnn_paper import responses
 from data.tiny import multilabel_arrays, node_arrays
 
 
@@ -116,10 +116,10 @@ def test_gamma_turns_gcn_low_pass(cora: NodeDataset) -> None:
 @pytest.mark.parametrize("name", ["high-pass", "band-pass"])
 def test_a_trained_non_linear_layer_is_the_filter_it_was_asked_to_be(cora: NodeDataset, name: str) -> None:
     """Figure 3 in small, with fewer steps; the layer is not linear, and no stack alone is the filter."""
-    seen, unseen = responses_trained.signals(cora)
+    seen, unseen = responses.signals(cora)
     op = cora.operator(dtype=torch.float64)
-    start = responses_trained.train_filter(name, op, seen, unseen, steps=1)
-    trained = responses_trained.train_filter(name, op, seen, unseen, steps=200)
+    start = responses.train_filter(name, op, seen, unseen, steps=1)
+    trained = responses.train_filter(name, op, seen, unseen, steps=200)
     assert trained.error["seen"] < 0.25
     assert trained.error["seen"] < 0.5 * start.error["seen"]
     assert trained.error["unseen"] < 0.3
@@ -130,20 +130,20 @@ def test_a_trained_non_linear_layer_is_the_filter_it_was_asked_to_be(cora: NodeD
     with torch.no_grad():
         gap = trained.conv(-x, op) + trained.conv(x, op) - 2 * trained.conv(0 * x, op)
     assert gap.abs().max() > 0.05  # zero for a linear (affine) layer
-    content = responses_trained.parameters([trained])[name]
+    content = responses.parameters([trained])[name]
     assert len(content["stacks"]) == 3
-    assert len(content["stacks"][0]["W"]) == responses_trained.WIDTH
+    assert len(content["stacks"][0]["W"]) == responses.WIDTH
     json.dumps(content)
 
 
 def test_pictures_are_drawn(cora: NodeDataset) -> None:
-    seen, unseen = responses_trained.signals(cora)
+    seen, unseen = responses.signals(cora)
     op = cora.operator(dtype=torch.float64)
-    trained = [responses_trained.train_filter(n, op, seen, unseen, steps=1) for n in responses_trained.TARGETS]
+    trained = [responses.train_filter(n, op, seen, unseen, steps=1) for n in responses.TARGETS]
     for figure, panels in (
         (responses.draw_figure2(responses.figure2(cora)), 6),
         (responses.draw_sweep(responses.gamma_sweep(cora, (0.0, 1.0))), 2),
-        (responses_trained.draw_figure3(trained), 4),
+        (responses.draw_figure3(trained), 4),
         (responses.draw_design(), 1),
     ):
         assert len(figure.axes) == panels

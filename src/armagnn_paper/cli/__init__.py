@@ -6,7 +6,9 @@ from typing import Final
 
 from armagnn.cli.lazy_commands import Group, Lazy
 
-HERE: Final = "armagnn_paper.cli"
+REPRODUCE: Final = "armagnn_paper.cli.reproduce"
+EXPERIMENTS: Final = "armagnn_paper.cli.experiments"
+RESULTS: Final = "armagnn_paper.cli.results"
 
 TITLES: Final = {
     "node-classification": "Table 1: Cora, Citeseer, Pubmed and PPI.",
@@ -19,15 +21,15 @@ TITLES: Final = {
 COMMANDS: Final[dict[str, Lazy | Group]] = {
     "reproduce": Group(
         "Make a table of the paper again.",
-        {name: Lazy(f"{HERE}.reproduce:{name.replace('-', '_')}", title) for name, title in TITLES.items()}
+        {name: Lazy(f"{REPRODUCE}:{name.replace('-', '_')}", title) for name, title in TITLES.items()}
         | {
-            "convergence": Lazy(f"{HERE}.experiments:convergence", "Theorem 1: ARMA iterated until it converges."),
-            "reservoir": Lazy(f"{HERE}.experiments:reservoir", "Reservoir ARMA: random stacks, a trained readout."),
-            "pace": Lazy(f"{HERE}.experiments:pace", "Measure the seconds of an epoch of every cell, for --plan."),
+            "convergence": Lazy(f"{EXPERIMENTS}:convergence", "Theorem 1: ARMA iterated until it converges."),
+            "reservoir": Lazy(f"{EXPERIMENTS}:reservoir", "Reservoir ARMA: random stacks, a trained readout."),
+            "pace": Lazy(f"{EXPERIMENTS}:pace", "Measure the seconds of an epoch of every cell, for --plan."),
         }
         | {
             f"{name}-search": Lazy(
-                f"{HERE}.reproduce:{name.replace('-', '_')}_search",
+                f"{REPRODUCE}:{name.replace('-', '_')}_search",
                 f"The search behind the tuned protocol of {title.split(':')[0]}.",
             )
             for name, title in TITLES.items()
@@ -36,21 +38,21 @@ COMMANDS: Final[dict[str, Lazy | Group]] = {
     "figure": Group(
         "Make a figure of the paper again.",
         {
-            "response": Lazy(f"{HERE}.figure:response", "Figures 2 and 3: responses of layers, random and trained."),
-            "training-time": Lazy(f"{HERE}.figure:training_time", "Figure 4: how long trainings take."),
-            "learned": Lazy(f"{HERE}.figure:learned", "What a trained run does to the spectrum of its input."),
-            "claims": Lazy(f"{HERE}.figure:claims", "The paper's claims, measured on trained networks."),
+            "response": Lazy(f"{EXPERIMENTS}:response", "Figures 2 and 3: responses of layers, random and trained."),
+            "training-time": Lazy(f"{EXPERIMENTS}:training_time", "Figure 4: how long trainings take."),
+            "learned": Lazy(f"{EXPERIMENTS}:learned", "What a trained run does to the spectrum of its input."),
+            "claims": Lazy(f"{EXPERIMENTS}:claims", "The paper's claims, measured on trained networks."),
         },
     ),
     "results": Group(
         "Look into run stores, merge those of several machines, write their tables.",
         {
-            "list": Lazy(f"{HERE}.results:list_cells", "Show every cell of every table of a store."),
-            "merge": Lazy(f"{HERE}.results:merge", "Merge stores."),
-            "export": Lazy(f"{HERE}.results:export", "Write each table of a store as CSV."),
-            "page": Lazy(f"{HERE}.results:page", "Write the page of results from the exported tables."),
-            "restore": Lazy(f"{HERE}.results:restore", "Take trials back from exported tables."),
-            "seal": Lazy(f"{HERE}.results:seal", "Write the digests of tables that were edited on purpose."),
+            "list": Lazy(f"{RESULTS}:list_cells", "Show every cell of every table of a store."),
+            "merge": Lazy(f"{RESULTS}:merge", "Merge stores."),
+            "export": Lazy(f"{RESULTS}:export", "Write each table of a store as CSV."),
+            "page": Lazy(f"{RESULTS}:page", "Write the page of results from the exported tables."),
+            "restore": Lazy(f"{RESULTS}:restore", "Take trials back from exported tables."),
+            "seal": Lazy(f"{RESULTS}:seal", "Write the digests of tables that were edited on purpose."),
         },
     ),
 }

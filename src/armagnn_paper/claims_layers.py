@@ -1,5 +1,14 @@
-"""Claims: skip dropout makes the stacks differ, and weight decay takes the place of ||W|| < 1 (Section 4.1).
+"""Claims about what happens in a layer: many of them, the skip connections, and weight decay.
 
+Depth (Section 4.2): the skip connections allow stacking many layers without over-smoothing. Both places of the paper's
+network on Cora are made deeper together: T steps of ARMA (K = 2), T layers of GCN, or a Chebyshev filter that reaches T
+hops (T + 1 terms, up to 16 hops: its weights grow with T). Only the input is dropped (0.5) so that depth is not
+confused with a chain of dropouts; Adam, L2 5e-4, at most 200 epochs, patience 50 on validation loss. Smoothness is
+measured on the hidden units H, the output of the first place: the Dirichlet energy tr(H'LH) / tr(H'H), the mean
+frequency lambda in [0, 2], 0 being constant on every component (after D^-1/2); and the mean cosine distance between the
+hidden vectors of two nodes, 0 if all point the same way.
+
+Diversity and norms (Section 4.1): skip dropout makes the stacks differ, and weight decay takes the place of ||W|| < 1.
 The paper's network on Cora with K = 3 stacks of T = 2 steps (with T = 1 a stack has no W), all else as in the paper.
 The stacks of the first layer are compared by the cosine of their outputs (1: the same), by linear CKA (1: the same up
 to a rotation), and by how far their gains over frequency lie apart. Spectral norms are looked at every 10 epochs.
@@ -9,33 +18,136 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
+from armagnn.operators import GraphOperator
 from armagnn.spectral import spectrum, stack_outputs
 from armagnn.spectral.plot import new_figure
+from armagnn.tasks import NodeNet, conv_options
 from armagnn.training.outcome import Setting
 from armagnn.training.trials import Trials
-from armagnn_paper.claims_rows import ClaimRow, Measurement, draw_line, line_of
-from armagnn_paper.claims_training import accuracy, config, cora, restored, train_all
+from armagnn_paper.claims import (
+    METHODS,
+    Claim,
+    ClaimRow,
+    Measurement,
+    accuracy,
+    config,
+    cora,
+    draw_line,
+    draw_methods,
+    restored,
+    train_all,
+)
+
+# ---------------------------------------------------------------------------------------------------------------- depth
+
+DEPTHS: Final = (1, 2, 4, 8, 16, 32, 64)
+MOST_HOPS: Final = {"arma": 64, "gcn": 64, "chebyshev": 16}
+METRICS: Final = ("accuracy", "dirichlet", "distance")
+
+
+class DeepNet(NodeNet):
+    """The network of two places of which only the input is dropped, however many layers they hold."""
+
+    def set_rates(self, input: float | Tensor, hidden: float | Tensor, skip: float | Tensor) -> None:
+        """Set the drop rate of the input."""
+        self.input_dropout, self.hidden_dropout = input, 0.0
+
+
+def measure_depth(method: str, depth: int, runs: int, epochs: int = 200) -> list[ClaimRow]:
+    """Train a method at a depth, and measure accuracy and smoothness."""
+    dataset = cora()
+    options = conv_options(method, depth + 1 if method == "chebyshev" else 2, depth)
+
+    def build() -> NodeNet:
+        return DeepNet(method, dataset.num_features, dataset.num_classes, options=options)
+
+    settings = [Setting(seed, 0.01, 5e-4, (0.5, 0.0, 0.0)) for seed in range(runs)]
+    outcomes = train_all(build, dataset, settings, epochs=epochs, patience=50)
+    laplacian, rows = dataset.operator("laplacian"), []
+    for run, outcome in enumerate(outcomes):
+        net = restored(build, outcome)
+        op = net.conv1.operator(dataset.edge_index, dataset.num_nodes)
+        with torch.no_grad():
+            hidden = net.conv1(dataset.x, op)
+        values = (
+            accuracy(net, dataset.x, op, dataset.y, dataset.test_idx),
+            dirichlet_energy(laplacian, hidden),
+            mean_distance(hidden),
+        )
+        rows += [
+            ClaimRow(method, "depth", str(depth), run, metric, value)
+            for metric, value in zip(METRICS, values, strict=True)
+        ]  # fmt: skip
+    return rows
+
+
+def dirichlet_energy(laplacian: GraphOperator, h: Tensor) -> float:
+    """Return tr(H'LH) / tr(H'H), the mean frequency lambda of a signal; NaN if it is zero.
+
+    Example:
+        >>> pair = GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]), kind="laplacian")
+        >>> dirichlet_energy(pair, torch.tensor([[1.0], [-1.0]])), dirichlet_energy(pair, torch.ones(2, 1))
+        (2.0, 0.0)
+    """
+    energy = h.square().sum()
+    return ((h * (laplacian @ h)).sum() / energy).item() if energy > 0 else torch.nan
+
+
+def mean_distance(h: Tensor) -> float:
+    """Return the mean of 1 - cos over all pairs of nodes whose vectors are not zero; NaN if there is none.
+
+    Example:
+        >>> mean_distance(torch.tensor([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]))
+        1.0
+    """
+    unit = h[h.norm(dim=1) > 0].double()
+    count = len(unit)
+    if count < 2:
+        return torch.nan
+    unit = unit / unit.norm(dim=1, keepdim=True)
+    total: float = unit.sum(0).square().sum().item()  # of the cosines of all pairs, each with itself too
+    return 1.0 - (total - count) / (count * (count - 1))
+
+
+def draw_depth(rows: Sequence[ClaimRow]) -> Any:
+    """Accuracy and smoothness against depth."""
+    figure, axes = new_figure(11, 3.6, 1, 3)
+    titles = ("test accuracy on Cora, %", "Dirichlet energy of the hidden units", "mean cosine distance of nodes")
+    for place, metric, title in zip(axes[0], METRICS, titles, strict=True):
+        draw_methods(place, rows, metric, "depth")
+        place.set_xscale("log", base=2)
+        place.set_xticks(DEPTHS, [str(depth) for depth in DEPTHS])
+        place.set(xlabel="T, steps or layers in each of two places", title=title)
+    axes[0, 0].legend(fontsize=9)
+    return figure
+
+
+DEPTH: Final = Claim(
+    "depth",
+    "Can GCS layers be stacked without over-smoothing?",
+    [
+        Measurement({"method": method, "level": str(depth)}, partial(measure_depth, method, depth))
+        for depth in DEPTHS  # the shallow ones first
+        for method in METHODS
+        if depth <= MOST_HOPS[method]
+    ],
+    draw_depth,
+)
+
+
+# --------------------------------------------------------------------------------------------------------------- stacks
 
 SKIP_RATES: Final = (0.0, 0.5, 0.75)
 DECAYS: Final = (0.0, 5e-4)
 BANDS: Final = 20
 EPOCHS: Final = 400
-
-
-def diversity_jobs() -> list[Measurement]:
-    """All skip rates train as one batch."""
-    return [Measurement({"method": "arma"}, measure_diversity)]
-
-
-def norm_jobs() -> list[Measurement]:
-    """Both decays train as one batch."""
-    return [Measurement({"method": "arma"}, measure_norms)]
 
 
 def measure_diversity(runs: int, epochs: int = 2000) -> list[ClaimRow]:
@@ -142,13 +254,22 @@ def draw_norms(rows: Sequence[ClaimRow]) -> Any:
     figure, axes = new_figure(10, 3.6, 1, 2, sharey=True)
     for place, layer in zip(axes[0], (1, 2), strict=True):
         for l2, colour in zip(DECAYS, ("tab:red", "tab:blue"), strict=True):
-            levels, mean, deviation = line_of(rows, "largest norm", "arma", f"layer {layer}, L2 {l2:g}")
-            epochs = [int(level) for level in levels]
-            place.plot(epochs, mean, color=colour, label="no weight decay" if l2 == 0 else f"L2 {l2:g}")
-            band = [(m - d, m + d) for m, d in zip(mean, deviation, strict=True)]
-            place.fill_between(epochs, [low for low, _ in band], [high for _, high in band], color=colour, alpha=0.15)
+            label = "no weight decay" if l2 == 0 else f"L2 {l2:g}"
+            draw_line(
+                place, rows, "largest norm", "arma", f"layer {layer}, L2 {l2:g}", color=colour, label=label, marker=""
+            )
         place.axhline(1, color="black", linestyle="--", linewidth=0.8)
         place.set(xlabel="epoch", title=f"largest ‖W_k‖₂ of layer {layer}")
     axes[0, 0].set_ylim(bottom=0)
     axes[0, 0].legend(fontsize=9)
     return figure
+
+
+ARMA: Final = {"method": "arma"}  # all skip rates, and both decays, train as one batch
+DIVERSITY: Final = Claim(
+    "diversity",
+    "Does dropout of the skip connections make the stacks differ?",
+    [Measurement(ARMA, measure_diversity)],
+    draw_diversity,
+)
+NORMS: Final = Claim("norms", "Does weight decay keep ‖W_k‖ below 1?", [Measurement(ARMA, measure_norms)], draw_norms)

@@ -169,7 +169,7 @@ class NodeDataset:
     def with_random_split(self, seed: int, *, per_class: int = 20, val: int = 500, test: int = 1000) -> NodeDataset:
         """The same graph with another split, drawn by `seed`; the defaults have the sizes of the public split.
 
-        See :func:`armagnn.data.split.random_split` for how it is drawn: a seed gives the same split everywhere.
+        See :func:`armagnn.data.splits.random_split` for how it is drawn: a seed gives the same split everywhere.
         Features that are standardised are standardised anew, on the new training nodes.
         """
         seed = check_seed(seed)

@@ -217,7 +217,7 @@ def pooled_nodes(edge_index: Tensor, num_nodes: int, strides: Sequence[int], edg
     """Return how many places are left of a graph after all pooling: the ``num_nodes`` of a `SignalNet`.
 
     Example:
-        >>> from armagnn.data.mnist import grid_graph
+        >>> from armagnn.data.sets.mnist import grid_graph
         >>> pooled_nodes(grid_graph(28), 784, (4, 4)), pooled_nodes(grid_graph(28), 784, (1,))
         (57, 784)
     """

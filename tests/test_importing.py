@@ -52,6 +52,9 @@ def test_an_operator_needs_torch_alone() -> None:
         ["reproduce", "--help"],
         ["figure", "-h"],
         ["results", "--help"],
+        ["train", "--help"],
+        ["train", "graphs", "--help"],
+        ["train", "signals", "-h"],
     ],
 )
 def test_no_help_waits_for_torch(arguments: list[str]) -> None:
@@ -91,7 +94,17 @@ def test_a_torch_that_is_missing_is_missed_by_its_own_name() -> None:
     imported(code)
 
 
-LAZY = ("armagnn", "armagnn.training")
+def test_the_shell_completes_options_without_torch() -> None:
+    ask = {"_ARMAGNN_COMPLETE": "complete_bash", "COMP_WORDS": "armagnn train graphs --spl", "COMP_CWORD": "3"}
+    code = (
+        f"import contextlib, io, os\nos.environ.update({ask!r})\nfrom armagnn.cli import main\nsaid = io.StringIO()\n"
+        "with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):\n    main()\n"
+        "assert said.getvalue().split() == ['--split-seed'], said.getvalue()"
+    )
+    assert imported(code, *HEAVY) == set()
+
+
+LAZY = ("armagnn", "armagnn.tasks", "armagnn.training")
 
 
 @pytest.mark.parametrize("name", LAZY)
@@ -102,7 +115,10 @@ def test_the_names_that_type_checkers_see_are_there(name: str) -> None:
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     seen = {alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
     assert seen == vars(package)["_places"]
-    assert set(package.__all__) - {"__version__"} == seen.keys()
+    own = {
+        node.target.id for node in tree.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+    assert set(package.__all__) - {"__version__"} - own == seen.keys()
     assert set(package.__all__) <= set(dir(package))
     for each, place in seen.items():
         assert getattr(package, each) is getattr(import_module(str(place)), each)

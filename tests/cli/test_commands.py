@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import io
 import json
 import shutil
@@ -94,8 +93,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[NodesConfig]:
         seen.append(config)
         raise ParameterError("enough")
 
-    # "armagnn.cli.train" as a path is the command, which has the name of its module
-    monkeypatch.setattr(importlib.import_module("armagnn.cli.train"), "train_run", stop)
+    monkeypatch.setattr("armagnn.training.trainer.train", stop)
     return seen
 
 
@@ -191,7 +189,7 @@ def test_ctrl_c_before_the_run(run: CliRunner, tmp_path: Path, monkeypatch: pyte
     def stop(name: str, **options: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("armagnn.training.node_training.load", stop)
+    monkeypatch.setattr("armagnn.data.load", stop)
     result = run.invoke(app, ["train", "--out", str(tmp_path / "run"), *QUICK])
     assert result.exit_code == 130
     assert "before the run began" in result.stderr
@@ -403,7 +401,7 @@ def test_bugs_keep_their_traceback(run: CliRunner, tmp_path: Path, monkeypatch: 
     def bug(name: str, **options: str) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("armagnn.training.node_training.load", bug)
+    monkeypatch.setattr("armagnn.data.load", bug)
     result = run.invoke(app, ["train", "--out", str(tmp_path / "run"), *QUICK])
     assert isinstance(result.exception, RuntimeError)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import io
 import os
 import shutil
@@ -124,7 +123,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
         seen.append(config)
         raise ParameterError("enough")
 
-    monkeypatch.setattr(importlib.import_module("armagnn.cli.train"), "train_run", stop)
+    monkeypatch.setattr("armagnn.training.trainer.train", stop)
     return seen
 
 

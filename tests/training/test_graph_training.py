@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from armagnn.errors import ArmagnnError, ParameterError, RunError, UnknownNameError
 from armagnn.training import GraphsConfig, NodesConfig
-from armagnn.training.graph_training import data_name
+from armagnn.training.config import data_name
 
 
 @pytest.mark.parametrize(

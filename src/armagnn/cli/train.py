@@ -6,19 +6,18 @@ import inspect
 import os
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 
 from armagnn.cli.consoles import notes_console, output_console
-from armagnn.cli.progress import TrainingProgress
-from armagnn.cli.show import print_report
 from armagnn.errors import ParameterError, RunError
-from armagnn.nn.layer_registry import layer_names
-from armagnn.training.config import RUN, Config, config_of, data_name, kinds
-from armagnn.training.run_folder import Run, current_versions
-from armagnn.training.trainer import train as train_run
+from armagnn.training.config import Config, config_of, data_name, kinds
+from armagnn.training.shared_options import RUN, layer_names
+
+if TYPE_CHECKING:
+    from armagnn.training.run_folder import Run
 
 LAST = """
 
@@ -93,6 +92,11 @@ def _refuse_before(ctx: typer.Context, given: dict[str, Any]) -> None:
 
 def _train(kind: type[Config], typed: dict[str, Any], out: Path | None, *, resume: bool, overwrite: bool) -> None:
     """Train with the options that were typed; the others are the defaults or, with `resume`, the run's own."""
+    from armagnn.cli.progress import TrainingProgress  # these import torch, which the help does not wait for
+    from armagnn.cli.show import print_report
+    from armagnn.training.run_folder import Run
+    from armagnn.training.trainer import train
+
     place = kind.OF_DATA[0]
     if place not in typed and kind.NEEDS_DATA and not (resume and out):
         if resume:
@@ -114,7 +118,7 @@ def _train(kind: type[Config], typed: dict[str, Any], out: Path | None, *, resum
         config = kind(**kind.defaults(source, conv) | typed)
     try:
         with TrainingProgress(config, notes) as progress:
-            run = train_run(config, folder, resume=resume, overwrite=overwrite, observer=progress)
+            run = train(config, folder, resume=resume, overwrite=overwrite, observer=progress)
     except KeyboardInterrupt:
         _interrupted(folder, notes)
     console = output_console()
@@ -124,6 +128,8 @@ def _train(kind: type[Config], typed: dict[str, Any], out: Path | None, *, resum
 
 
 def _compare_versions(run: Run, notes: Console) -> None:
+    from armagnn.training.run_folder import current_versions
+
     current = current_versions()
     changed = [f"{name} {run.versions.get(name)} -> {v}" for name, v in current.items() if run.versions.get(name) != v]
     if changed:
@@ -135,6 +141,8 @@ def _compare_versions(run: Run, notes: Console) -> None:
 
 
 def _interrupted(folder: Path, notes: Console) -> NoReturn:
+    from armagnn.training.run_folder import Run
+
     try:
         run = Run.open(folder)
         message = (

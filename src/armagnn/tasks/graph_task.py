@@ -24,10 +24,8 @@ from armagnn.nn.pooling import AvgPool
 from armagnn.operators import GraphOperator
 from armagnn.operators.batches import GraphBatch, GraphBatches, batches_of
 from armagnn.operators.spectra import GraphSpectra, vectors_pay
+from armagnn.tasks import GRAPH_RATES
 from armagnn.tasks.contract import ask, check_step, check_target, write_plan
-
-GRAPH_RATES: Final = ("hidden_dropout", "skip_dropout")
-"""The drop rates of a `GraphNet`, which may differ from trial to trial."""
 
 CHUNK: Final = 1 << 15
 """About how many nodes are evaluated at a time: what bounds the memory of a large validation set."""

@@ -19,11 +19,9 @@ from armagnn.nn.conv import check_features
 from armagnn.nn.feature_dropout import check_rate, drop
 from armagnn.nn.layer_sequence import LayerSequence
 from armagnn.operators import CSR, GraphOperator
+from armagnn.tasks import RATES
 from armagnn.tasks.contract import ask
 from armagnn.torch_private import transforms_active
-
-RATES: Final = ("input_dropout", "hidden_dropout", "skip_dropout")
-"""The drop rates of a `NodeNet`, which may differ from trial to trial."""
 
 FEW: Final = 1 << 18
 """Numbers of a graph and its features that one thread goes through as fast as two: a few hundred microseconds."""

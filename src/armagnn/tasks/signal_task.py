@@ -22,10 +22,8 @@ from armagnn.nn.layer_sequence import LayerSequence
 from armagnn.nn.mlp_conv import Linear
 from armagnn.nn.scaled_features import conv_of_scaled, scaling
 from armagnn.operators import CSR, Coarsening, GraphOperator, batches_of, coarsen
+from armagnn.tasks import SIGNAL_RATES
 from armagnn.tasks.contract import ask, check_step, write_plan
-
-SIGNAL_RATES: Final = ("hidden_dropout", "skip_dropout")
-"""The drop rates of a `SignalNet`, which may differ from trial to trial."""
 
 FEATURES: Final = ("raw", "tfidf", "table")
 """What a node has in a signal: its number; weighted by how few signals it is in; or times its own features."""

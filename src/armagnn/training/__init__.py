@@ -1,7 +1,7 @@
 """Training: all seeds as one batch, early stopping on validation, and the run folder that keeps the results.
 
-A kind of task (nodes, graphs, signals) is a file here: its configuration, what that makes of its data (`Experiment`),
-and its predictions. `train` and `predict` serve all kinds.
+A kind of task (nodes, graphs, signals) has its configuration in `task_configs`, and a file here with what that makes of
+its data (`Experiment`) and its predictions. `train` and `predict` serve all kinds.
 """
 
 from typing import TYPE_CHECKING
@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from armagnn.training.config import Config
     from armagnn.training.description import Description
     from armagnn.training.experiment import predict
-    from armagnn.training.graph_training import GraphsConfig, GraphsPrediction
-    from armagnn.training.node_training import NodesConfig, NodesPrediction
+    from armagnn.training.graph_training import GraphsPrediction
+    from armagnn.training.node_training import NodesPrediction
     from armagnn.training.outcome import Outcome, Setting
     from armagnn.training.run_folder import Run
-    from armagnn.training.signal_training import SignalsConfig, SignalsPrediction
+    from armagnn.training.signal_training import SignalsPrediction
+    from armagnn.training.task_configs import GraphsConfig, NodesConfig, SignalsConfig
     from armagnn.training.trainer import Observer, train
     from armagnn.training.trials import Trials
 
@@ -44,11 +45,12 @@ lazily(
         "armagnn.training.config": "Config",
         "armagnn.training.description": "Description",
         "armagnn.training.experiment": "predict",
-        "armagnn.training.graph_training": "GraphsConfig GraphsPrediction",
-        "armagnn.training.node_training": "NodesConfig NodesPrediction",
+        "armagnn.training.graph_training": "GraphsPrediction",
+        "armagnn.training.node_training": "NodesPrediction",
         "armagnn.training.outcome": "Outcome Setting",
         "armagnn.training.run_folder": "Run",
-        "armagnn.training.signal_training": "SignalsConfig SignalsPrediction",
+        "armagnn.training.signal_training": "SignalsPrediction",
+        "armagnn.training.task_configs": "GraphsConfig NodesConfig SignalsConfig",
         "armagnn.training.trainer": "Observer train",
         "armagnn.training.trials": "Trials",
     },

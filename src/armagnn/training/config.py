@@ -2,56 +2,33 @@
 
 A configuration is a frozen dataclass of plain values. It makes its network and its task (`Experiment`), checks itself,
 and is what a run folder (`to_json`) and the results store (`stored`) write. `register` makes a kind known by its name.
+
+The help of ``armagnn train`` shows these fields and shall not wait for torch: this file and those of configurations
+import torch, and what needs it, in the methods that use it.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import Field, asdict, field, fields
+from dataclasses import Field, asdict, fields
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
-import torch
-
-from armagnn.arguments import checked
-from armagnn.checks import instance, integer, probability, real
-from armagnn.errors import DeviceError, ParameterError, RunError, UnknownNameError, shown
-from armagnn.nn.gat_conv import HEADS
-from armagnn.training.outcome import MOST_TRIALS, Setting
-from armagnn.training.stopping import MOST_EPOCHS, MOST_PATIENCE, check_stopping
+from armagnn.errors import DeviceError, DTypeError, ParameterError, RunError, UnknownNameError, shown
+from armagnn.training.shared_options import MOST_EPOCHS, MOST_PATIENCE, MOST_STEPS, MOST_TRIALS, MOST_UNITS
 
 if TYPE_CHECKING:
+    import torch
+
     from armagnn.training.experiment import Experiment, Prediction
+    from armagnn.training.outcome import Setting
     from armagnn.training.run_folder import Run
-
-DATA, RUN, NETWORK, TRAINING = "Data", "Run", "Network", "Training"
-"""The panels of the help in which options stand."""
-
-PAPERS: Final = "the paper's"
-
-MOST_UNITS: Final = 2**16
-"""The most units of a layer, and the most graphs of a batch."""
-
-MOST_STEPS: Final = 1000
-"""The most stacks, steps of a recursion, and layers."""
 
 LONGEST: Final = 4096
 """Characters of the longest name or path."""
-
-
-def option(default: Any, help: str = "", panel: str = NETWORK, shown: str = "") -> Any:
-    """A field of a configuration that is an option of its command, too.
-
-    Args:
-        default: of the field.
-        help: what the option means; a field without help is no option.
-        panel: where the help shows it.
-        shown: what the help shows as the default, where that depends on the data.
-    """
-    return field(default=default, metadata={"help": help, "panel": panel, "shown": shown or str(default)})
 
 
 class Config:
@@ -92,6 +69,9 @@ class Config:
     }
     """The least and the most of every integer."""
 
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """The fields that have one of a few values."""
+
     STORED: ClassVar[Mapping[str, str]]
     """The fields that the results store keeps, with their names there. Committed trials are known by them."""
 
@@ -111,6 +91,9 @@ class Config:
     OF_DATA: ClassVar[tuple[str, ...]] = ("dataset",)
     """The fields that `load` looks at; the first names the data."""
 
+    EXPERIMENT: ClassVar[str] = ""
+    """The experiment of this kind, as "module:class", imported when it is made."""
+
     DESCRIPTION: ClassVar[str] = ""
     """The file of a run folder that describes its data for new ones; empty where there is none."""
 
@@ -128,9 +111,15 @@ class Config:
     # --------------------------------------------------------------------------------------------------------- checks
 
     def __post_init__(self) -> None:
-        _text("conv", self.conv)  # first: which sizes count depends on it
+        from armagnn.nn.gat_conv import HEADS
+        from armagnn.training.stopping import check_stopping
+
+        text("conv", self.conv)  # first: which sizes count depends on it
         for each in fields(self):
             object.__setattr__(self, each.name, self._checked(each.name, type(each.default)))
+        for name, known in self.CHOICES.items():
+            if getattr(self, name) not in known:
+                raise UnknownNameError(name, getattr(self, name), known)
         hidden = getattr(self, "hidden", HEADS)
         if self.conv == "gat" and hidden % HEADS:
             raise ParameterError(f"hidden is {hidden}; gat needs a multiple of {HEADS}, the number of its heads.")
@@ -140,6 +129,8 @@ class Config:
 
     def _checked(self, name: str, kind: type) -> int | float | str:
         """The value of an option, if it is of its kind and in its range."""
+        from armagnn.checks import integer, probability, real
+
         value = getattr(self, name)
         if kind is bool:
             if not isinstance(value, bool):
@@ -152,7 +143,7 @@ class Config:
             return probability(name, value)
         if kind is float:
             return real(name, value, above=0) if name == "lr" else real(name, value, least=0)
-        return _text(name, value)
+        return text(name, value)
 
     @property
     def _unused(self) -> tuple[str, ...]:
@@ -169,22 +160,29 @@ class Config:
         return {}
 
     @classmethod
-    @checked
     def is_path(cls, source: str) -> bool:
         """Is the name of data the path of a file or a folder?"""
-        return source.endswith(".npz")
+        return text("source", source).endswith(".npz")
 
     def load(self) -> Any:
         """The data, by name or path."""
         raise NotImplementedError
 
+    @classmethod
+    def experiment_class(cls) -> Any:
+        """The class of `EXPERIMENT`."""
+        module, _, name = cls.EXPERIMENT.partition(":")
+        return getattr(import_module(module), name)
+
     def experiment(self, data: Any = None) -> Experiment:
         """The configuration with its data, loaded unless they are given, and checked."""
-        raise NotImplementedError
+        made: Experiment = self.experiment_class()(self, data)
+        return made
 
     def predict(self, run: Run, data: Any = None) -> Prediction:
         """What the best weights of a finished run say about its own data, or about new data."""
-        raise NotImplementedError
+        said: Prediction = self.experiment_class().prediction(self, run, data)
+        return said
 
     @property
     def source(self) -> str:
@@ -194,16 +192,17 @@ class Config:
     @property
     def title(self) -> str:
         """What is trained, in one line."""
-        raise NotImplementedError
+        return title_of(self.conv, str(getattr(self, "stacks", 1)), getattr(self, "layers", 1), self.source)
 
     @property
     def all_seeds(self) -> range:
         """The seeds of the trials, in order."""
         return range(self.seed, self.seed + self.seeds)
 
-    @checked
     def setting(self, seed: int) -> Setting:
         """What may differ between the trials of a batch."""
+        from armagnn.training.outcome import Setting
+
         return Setting(seed, self.lr, self.l2, tuple(getattr(self, name) for name in self.RATES))
 
     def torch_device(self) -> torch.device:
@@ -227,9 +226,10 @@ class Config:
         except ParameterError as error:
             raise RunError(f"The configuration is not valid: {error}") from error
 
-    @checked
     def differences(self, other: Config) -> list[str]:
         """What `other` changes, one "option: old -> new" each."""
+        if not isinstance(other, Config):
+            raise DTypeError(f"other must be a Config, got {shown(other)}.")
         if self.kind != other.kind:
             return [f"a run on {self.kind} -> a run on {other.kind}"]
         theirs = other.to_json()
@@ -253,7 +253,8 @@ class Config:
     def from_stored(cls, content: Mapping[str, Any]) -> Self:
         """The inverse of :meth:`stored`; what other names mean (a protocol, say) is not looked at."""
         names = {stored: name for name, stored in cls.STORED.items()} | {name: name for name in cls.LATER}
-        instance("content", content, Mapping, "a dict of options")
+        if not isinstance(content, Mapping):
+            raise DTypeError(f"content must be a dict of options, got {shown(content)}.")
         return cls(**{names[stored]: value for stored, value in content.items() if stored in names})
 
     def shape(self) -> tuple[Any, ...]:
@@ -265,7 +266,7 @@ class Config:
 KINDS: Final[dict[str, type[Config]]] = {}
 """The configuration of each kind of task that has been imported."""
 
-OURS: Final = {f"{kind}s": f"armagnn.training.{kind}_training" for kind in ("node", "graph", "signal")}
+OURS: Final = dict.fromkeys(("nodes", "graphs", "signals"), "armagnn.training.task_configs")
 """The modules of the kinds of this package; other packages name theirs as entry points of the group `TASKS`."""
 
 TASKS: Final = "armagnn.tasks"
@@ -322,6 +323,8 @@ def torch_device(name: str) -> torch.device:
         >>> torch_device("cpu")
         device(type='cpu')
     """
+    import torch
+
     try:
         device = torch.device(name)
     except (RuntimeError, TypeError, ValueError) as error:
@@ -333,7 +336,7 @@ def torch_device(name: str) -> torch.device:
     return device
 
 
-def _text(name: str, value: object) -> str:
+def text(name: str, value: object) -> str:
     """A name or a path, as a file system can have it."""
     if not isinstance(value, str) or len(value) > LONGEST or "\0" in value:
         raise ParameterError(f"{name} must be a text of at most {LONGEST} characters, got {shown(value)}.")

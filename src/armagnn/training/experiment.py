@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 import torch
 from torch import nn
 
+from armagnn.arguments import checked
+from armagnn.checks import instance
 from armagnn.errors import ParameterError, RunError, shown
 from armagnn.tasks.contract import Task
 from armagnn.training.config import Config
@@ -27,16 +31,25 @@ class Experiment(ABC):
     """A configuration with its data. Made, it has refused all that can be refused before training.
 
     Attributes:
+        DATA: the type of the data.
         config: the configuration.
+        dataset: the data, given or loaded.
         sha256: checksum of the data.
         notes: what was done with the user's own data, in sentences.
         description: what a run folder keeps to understand new data; None where there is nothing to keep.
     """
 
+    DATA: ClassVar[type]
     config: Config
-    sha256: str
-    notes: tuple[str, ...] = ()
+    dataset: Any
     description: Any = None
+
+    def __init__(self, config: Any, data: Any = None) -> None:
+        self.config = config
+        config.torch_device()
+        self.dataset = instance("data", config.load() if data is None else data, self.DATA, f"a {self.DATA.__name__}")
+        self.sha256: str = self.dataset.sha256
+        self.notes: tuple[str, ...] = getattr(self.dataset, "notes", ())
 
     @abstractmethod
     def network(self) -> nn.Module:
@@ -50,6 +63,22 @@ class Experiment(ABC):
         """The network with the weights of a finished run, which was trained on these data, ready to predict."""
         run.check_data(self.sha256)
         return trained(run, self.network)
+
+    @classmethod
+    @checked
+    def prediction(cls, config: Any, run: Run, data: Any = None) -> Prediction:
+        """What a finished run says about its own data, or about new data."""
+        if data is not None:
+            raise ParameterError(
+                f"{run.path}: is a run on the {config.kind} of {config.source}, which are all it can predict; "
+                "--data is for runs of `armagnn train graphs`."
+            )
+        experiment = cls(config)
+        return experiment.predict(experiment.trained(run))
+
+    def predict(self, net: Any) -> Prediction:
+        """What a network says about all of the data, on the CPU."""
+        raise NotImplementedError
 
     @property
     @abstractmethod
@@ -122,6 +151,29 @@ class Prediction(Protocol):
 
     def to_csv(self) -> str:
         """One row for each, with a header."""
+
+
+def csv_text(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """A table as CSV; of a float, nine digits: all of a float32.
+
+    Example:
+        >>> csv_text(["node", "p"], [[0, 1 / 3]])
+        'node,p\\n0,0.333333333\\n'
+    """
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows([f"{cell:.9g}" if isinstance(cell, float) else cell for cell in row] for row in rows)
+    return table.getvalue()
+
+
+def split_names(count: int, split: Any) -> list[str]:
+    """Of each of `count` nodes or signals, the split that it is in: "train", "val", "test" or nothing."""
+    names = [""] * count
+    for name in ("train", "val", "test"):
+        for number in split(name).tolist():
+            names[number] = name
+    return names
 
 
 def predict(run: Run, data: Any = None) -> Prediction:

@@ -2,140 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from armagnn.arguments import checked
-from armagnn.checks import choice, instance, real_tensor
-from armagnn.data import NodeDataset, load
-from armagnn.data.scaling import FEATURES
-from armagnn.errors import ParameterError, ShapeError
-from armagnn.tasks import RATES, NodeNet, NodeTask, conv_options
-from armagnn.training.config import MOST_STEPS, PAPERS, RUN, TRAINING, Config, option, register, title_of
-from armagnn.training.experiment import Experiment
-from armagnn.training.hyperparameters import node_defaults
-from armagnn.training.run_folder import Run
-
-
-@register
-@dataclass(frozen=True)
-class NodesConfig(Config):
-    """Hyperparameters of a training on nodes; the defaults are the paper's for ARMA on Cora, but for early stopping.
-
-    The paper's text stops on validation accuracy with patience 50, the authors' own script on validation loss
-    with patience 200. The default is the loss, a smooth measure where accuracy counts 500 nodes, with patience 100.
-    The help of each field is that of its option (``armagnn train --help``).
-
-    Example:
-        >>> NodesConfig(seed=5, seeds=3).all_seeds
-        range(5, 8)
-        >>> NodesConfig(conv="chebyshev", stacks=3, dataset="citeseer").title
-        'chebyshev (K=3) on citeseer'
-    """
-
-    kind: ClassVar[str] = "nodes"
-    command: ClassVar[str] = "train"
-    HELP: ClassVar[str] = """Train the paper's network of two convolutions for node classification, once per seed.
-
-    For whole graphs, and your own, see `armagnn train graphs --help`.
-
-    What is not given is the paper's value for the dataset and the layers (for your own files: that for Cora), with
-    one exception: the paper's text stops on validation accuracy with patience 50 (--stop-on accuracy --patience 50);
-    the authors' own script stops on validation loss, and so does the default here, with patience 100. On PPI it is
-    300, as the paper's patience stops far too early there.
-    """
-    SHORTCUTS: ClassVar[Mapping[str, tuple[str, ...]]] = {"dropout": ("input_dropout", "hidden_dropout")}
-    RATES: ClassVar[tuple[str, ...]] = RATES
-    LIMITS: ClassVar[Mapping[str, tuple[int, int]]] = {**Config.LIMITS, "last_stacks": (0, MOST_STEPS)}
-    STORED: ClassVar[Mapping[str, str]] = {
-        "dataset": "dataset", "conv": "method", "stacks": "k", "layers": "t", "last_stacks": "last_k",
-        **{name: name for name in ("hidden", "act", *RATES, "l2", "lr", "epochs", "patience", "stop_on")},
-    }  # fmt: skip
-    LATER: ClassVar[Mapping[str, Any]] = {"features": "kind", "init": "linear"}
-    OF_DATA: ClassVar[tuple[str, ...]] = ("dataset", "features")
-
-    dataset: str = option("cora", "cora, citeseer, pubmed, ppi, or the path of your own .npz file.", RUN)
-    features: str = option(
-        "auto",
-        "How features are scaled: rows (each row divided by its sum, for bags of words), standardise (each column, on "
-        "the training nodes) or none. auto: your own are standardised, those of the catalogue have their own.",
-        RUN,
-    )
-    conv: str = option("arma", "The layers: {layers}.", RUN)
-    hidden: int = option(16, "Units of the hidden layer.", shown=PAPERS)
-    stacks: int = option(2, "K: stacks of arma, order of chebyshev and cayley.", shown=PAPERS)
-    layers: int = option(
-        1,
-        "T: recursion steps of arma, Jacobi iterations of cayley. L: layers in each of the two places for the "
-        "others (chebyshev has none).",
-        shown=PAPERS,
-    )
-    last_stacks: int = option(0, "K of the second convolution.", shown="as the first")
-    act: str = option("relu", "Activation of the hidden layer, e.g. relu or elu.")
-    init: str = option("linear", "Start of arma's recursion: linear (X W0), zero, or tied (W0 = V).")
-    input_dropout: float = option(0.75, "Drop rate of the input features.", shown=PAPERS)
-    hidden_dropout: float = option(0.75, "Drop rate of the hidden units.", shown=PAPERS)
-    skip_dropout: float = option(0.75, "Drop rate of arma's skip connections X V.", shown=PAPERS)
-    l2: float = option(
-        5e-4, "c of the penalty c ||W||² on all kernels, as in Keras (gradient 2 c W).", TRAINING, shown=PAPERS
-    )
-    lr: float = option(0.01, "Learning rate of Adam.", TRAINING, shown=PAPERS)
-    epochs: int = option(2000, "Most epochs of a trial.", TRAINING)
-    patience: int = option(
-        100, "Epochs without improvement after which a trial stops.", TRAINING, shown="100; 300 on ppi"
-    )
-    stop_on: str = option(
-        "loss", "What must improve on validation: loss, or accuracy (the lower loss decides a tie).", TRAINING
-    )
-    seed: int = option(0, "Seed of the first trial; the next are seed + 1, ...", RUN)
-    seeds: int = option(10, "Number of trials, one per seed; they are trained together.", RUN)
-    device: str = option("cpu", "cpu, cuda or cuda:1.", RUN)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        choice("scaling of features", self.features, FEATURES)
-
-    @property
-    def title(self) -> str:
-        """What is trained, in one line."""
-        stacks = f"{self.stacks}" + (f" then {self.last_stacks}" if self.last_stacks else "")
-        return title_of(self.conv, stacks, self.layers, self.dataset)
-
-    def stored(self) -> dict[str, Any]:
-        """The configuration as the results store keeps it, which names K of the last layer in any case."""
-        return super().stored() | {"last_k": self.last_stacks or self.stacks}
-
-    @classmethod
-    @checked
-    def defaults(cls, source: str, conv: str) -> dict[str, Any]:
-        """The options of the paper for a known dataset, or of the nearest one."""
-        return node_defaults(source, conv)
-
-    def load(self) -> NodeDataset:
-        """The dataset, with its features scaled as the configuration says."""
-        return load(self.dataset, features=self.features)  # type: ignore[arg-type]  # it is checked
-
-    def experiment(self, data: NodeDataset | None = None) -> NodesExperiment:
-        """The configuration with its dataset."""
-        return NodesExperiment(self, data)
-
-    @checked
-    def predict(self, run: Run, data: Any = None) -> NodesPrediction:
-        """The probabilities of all nodes of the run's own dataset."""
-        if data is not None:
-            raise ParameterError(
-                f"{run.path}: is a run on the nodes of {self.source}, which are all it can predict; --data is for runs "
-                "of `armagnn train graphs`."
-            )
-        experiment = self.experiment()
-        return experiment.predict(experiment.trained(run))
+from armagnn.checks import real_tensor
+from armagnn.data import NodeDataset
+from armagnn.errors import ShapeError
+from armagnn.tasks import NodeNet, NodeTask, conv_options
+from armagnn.training.experiment import Experiment, csv_text, split_names
+from armagnn.training.task_configs import NodesConfig
 
 
 class NodesExperiment(Experiment):
@@ -146,14 +26,9 @@ class NodesExperiment(Experiment):
         GCNConv(1433, 16)
     """
 
+    DATA = NodeDataset
     config: NodesConfig
-
-    def __init__(self, config: NodesConfig, data: NodeDataset | None = None) -> None:
-        self.config = config
-        config.torch_device()
-        found: NodeDataset = instance("data", config.load() if data is None else data, NodeDataset, "a NodeDataset")
-        self.dataset = found
-        self.sha256, self.notes = self.dataset.sha256, self.dataset.notes
+    dataset: NodeDataset
 
     @property
     def nodes_at_once(self) -> int:
@@ -229,16 +104,10 @@ class NodesPrediction:
         The column is ``label``, or ``labels`` (separated by blanks) where a node may have many.
         """
         data = self.dataset
-        split = [""] * data.num_nodes
-        for name in ("train", "val", "test"):
-            for node in data.idx(name).tolist():
-                split[node] = name
-        graph = None if data.graph is None else data.graph.tolist()
-        table = io.StringIO()
-        writer = csv.writer(table, lineterminator="\n")
-        head = ["node", *([] if graph is None else ["graph"]), "split", "labels" if data.multilabel else "label"]
-        writer.writerow([*head, *(f"p_{c}" for c in range(data.num_classes))])
-        for node, (label, row) in enumerate(zip(self.labels(), self.probabilities.tolist(), strict=True)):
-            place = [node] if graph is None else [node, graph[node]]
-            writer.writerow([*place, split[node], label, *(f"{p:.9g}" for p in row)])  # 9 digits: all of a float32
-        return table.getvalue()
+        columns: dict[str, Iterable[object]] = {"node": range(data.num_nodes)}
+        if data.graph is not None:
+            columns["graph"] = data.graph.tolist()
+        columns["split"] = split_names(data.num_nodes, data.idx)
+        columns["labels" if data.multilabel else "label"] = self.labels()
+        columns |= {f"p_{c}": column for c, column in enumerate(self.probabilities.t().tolist())}
+        return csv_text(columns, zip(*columns.values(), strict=True))

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from armagnn.training.config import Config
 
 
-MOST_TRIALS: Final = 4096
-"""The most trials of a run, and of a batch."""
-
-
 @checked
 @dataclass(frozen=True)
 class Setting:

@@ -10,15 +10,10 @@ from torch import Tensor
 
 from armagnn.checks import choice, integer
 from armagnn.torch_private import copy_all
+from armagnn.training.shared_options import MOST_PATIENCE
 
 RULES: Final = ("accuracy", "loss")
 """The rules that a training may stop by."""
-
-MOST_EPOCHS: Final = 10**6
-"""The most epochs of a training."""
-
-MOST_PATIENCE: Final = 2**62
-"""More than any training has epochs, and an epoch more still fits into 64 bits."""
 
 BESIDE: Final = (*RULES, "first", "last")
 """Rules whose results may be reported in addition; see `Keeper`."""

@@ -29,8 +29,9 @@ from armagnn.nn.feature_dropout import Zero
 from armagnn.tasks.contract import Predict, Room, Task
 from armagnn.torch_private import tree_map
 from armagnn.training.cuda_graphs import EAGER, Recorder
-from armagnn.training.outcome import MOST_TRIALS, Outcome, Setting
-from armagnn.training.stopping import BESIDE, MOST_EPOCHS, Keeper, check_stopping
+from armagnn.training.outcome import Outcome, Setting
+from armagnn.training.shared_options import MOST_EPOCHS, MOST_TRIALS
+from armagnn.training.stopping import BESIDE, Keeper, check_stopping
 from armagnn.training.surroundings import fitting_threads, keep_freed_memory
 
 DRAWS: Final = 64

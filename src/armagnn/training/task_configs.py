@@ -1,0 +1,379 @@
+"""The configurations of the kinds of tasks: nodes, graphs, and signals on a graph.
+
+Each field with a help is an option of ``armagnn train``. Nothing here imports torch before it is used; see `config`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from armagnn.errors import ParameterError, shown
+from armagnn.tasks import GRAPH_RATES, RATES, SIGNAL_RATES
+from armagnn.training.config import Config, data_name, register, text, title_of
+from armagnn.training.hyperparameters import graph_defaults, node_defaults, signal_defaults
+from armagnn.training.shared_options import DATA, MOST_STEPS, MOST_UNITS, PAPERS, RUN, TRAINING, option, shared
+
+if TYPE_CHECKING:
+    from armagnn.data import GraphsDataset, NodeDataset, SignalsDataset
+    from armagnn.data.tu import Target
+    from armagnn.training.node_training import NodesExperiment
+    from armagnn.training.outcome import Setting
+
+
+@register
+@dataclass(frozen=True)
+class NodesConfig(Config):
+    """Hyperparameters of a training on nodes; the defaults are the paper's for ARMA on Cora, but for early stopping.
+
+    The paper's text stops on validation accuracy with patience 50, the authors' own script on validation loss
+    with patience 200. The default is the loss, a smooth measure where accuracy counts 500 nodes, with patience 100.
+    The help of each field is that of its option (``armagnn train --help``).
+
+    Example:
+        >>> NodesConfig(seed=5, seeds=3).all_seeds
+        range(5, 8)
+        >>> NodesConfig(conv="chebyshev", stacks=3, dataset="citeseer").title
+        'chebyshev (K=3) on citeseer'
+    """
+
+    kind: ClassVar[str] = "nodes"
+    command: ClassVar[str] = "train"
+    EXPERIMENT: ClassVar[str] = "armagnn.training.node_training:NodesExperiment"
+    HELP: ClassVar[str] = """Train the paper's network of two convolutions for node classification, once per seed.
+
+    For whole graphs, and your own, see `armagnn train graphs --help`.
+
+    What is not given is the paper's value for the dataset and the layers (for your own files: that for Cora), with
+    one exception: the paper's text stops on validation accuracy with patience 50 (--stop-on accuracy --patience 50);
+    the authors' own script stops on validation loss, and so does the default here, with patience 100. On PPI it is
+    300, as the paper's patience stops far too early there.
+    """
+    SHORTCUTS: ClassVar[Mapping[str, tuple[str, ...]]] = {"dropout": ("input_dropout", "hidden_dropout")}
+    RATES: ClassVar[tuple[str, ...]] = RATES
+    LIMITS: ClassVar[Mapping[str, tuple[int, int]]] = {**Config.LIMITS, "last_stacks": (0, MOST_STEPS)}
+    STORED: ClassVar[Mapping[str, str]] = {
+        "dataset": "dataset", "conv": "method", "stacks": "k", "layers": "t", "last_stacks": "last_k",
+        **{name: name for name in ("hidden", "act", *RATES, "l2", "lr", "epochs", "patience", "stop_on")},
+    }  # fmt: skip
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"features": ("auto", "rows", "standardise", "none", "kind")}
+    LATER: ClassVar[Mapping[str, Any]] = {"features": "kind", "init": "linear"}
+    OF_DATA: ClassVar[tuple[str, ...]] = ("dataset", "features")
+
+    dataset: str = option("cora", "cora, citeseer, pubmed, ppi, or the path of your own .npz file.", RUN)
+    features: str = option(
+        "auto",
+        "How features are scaled: rows (each row divided by its sum, for bags of words), standardise (each column, on "
+        "the training nodes) or none. auto: your own are standardised, those of the catalogue have their own.",
+        RUN,
+    )
+    conv: str = shared("conv", "arma")
+    hidden: int = option(16, "Units of the hidden layer.", shown=PAPERS)
+    stacks: int = shared("stacks", 2, PAPERS)
+    layers: int = option(
+        1,
+        "T: recursion steps of arma, Jacobi iterations of cayley. L: layers in each of the two places for the "
+        "others (chebyshev has none).",
+        shown=PAPERS,
+    )
+    last_stacks: int = option(0, "K of the second convolution.", shown="as the first")
+    act: str = option("relu", "Activation of the hidden layer, e.g. relu or elu.")
+    init: str = option("linear", "Start of arma's recursion: linear (X W0), zero, or tied (W0 = V).")
+    input_dropout: float = option(0.75, "Drop rate of the input features.", shown=PAPERS)
+    hidden_dropout: float = option(0.75, "Drop rate of the hidden units.", shown=PAPERS)
+    skip_dropout: float = shared("skip_dropout", 0.75, PAPERS)
+    l2: float = option(
+        5e-4, "c of the penalty c ||W||² on all kernels, as in Keras (gradient 2 c W).", TRAINING, shown=PAPERS
+    )
+    lr: float = shared("lr", 0.01, PAPERS)
+    epochs: int = shared("epochs", 2000)
+    patience: int = shared("patience", 100, "100; 300 on ppi")
+    stop_on: str = shared("stop_on", "loss")
+    seed: int = shared("seed", 0)
+    seeds: int = shared("seeds", 10)
+    device: str = shared("device", "cpu")
+
+    @property
+    def title(self) -> str:
+        """What is trained, in one line."""
+        stacks = f"{self.stacks}" + (f" then {self.last_stacks}" if self.last_stacks else "")
+        return title_of(self.conv, stacks, self.layers, self.dataset)
+
+    def stored(self) -> dict[str, Any]:
+        """The configuration as the results store keeps it, which names K of the last layer in any case."""
+        return super().stored() | {"last_k": self.last_stacks or self.stacks}
+
+    @classmethod
+    def defaults(cls, source: str, conv: str) -> dict[str, Any]:
+        """The options of the paper for a known dataset, or of the nearest one."""
+        return node_defaults(text("source", source), text("conv", conv))
+
+    if TYPE_CHECKING:
+
+        def experiment(self, data: Any = None) -> NodesExperiment:
+            """The configuration with its dataset."""
+
+    def load(self) -> NodeDataset:
+        """The dataset, with its features scaled as the configuration says."""
+        from armagnn.data import load
+
+        return load(self.dataset, features=self.features)  # type: ignore[arg-type]  # it is checked
+
+
+@register
+@dataclass(frozen=True)
+class GraphsConfig(Config):
+    """Hyperparameters of a training on whole graphs; the defaults are the paper's for Enzymes, but without dropout.
+
+    The network is GNN - ... - GNN - average pooling - fully connected. Of the graphs, fold `fold` of ten has a tenth
+    for the test, about a tenth for early stopping, and the rest for training. Stopping is on validation loss, for
+    classes too: the accuracy on a tenth of one's own graphs is a count of few. The help of each field is that of its
+    option (``armagnn train graphs --help``).
+
+    Example:
+        >>> GraphsConfig(data="my/graphs", conv="gcn").title
+        'gcn (L=2) on graphs'
+    """
+
+    kind: ClassVar[str] = "graphs"
+    command: ClassVar[str] = "train graphs"
+    EXPERIMENT: ClassVar[str] = "armagnn.training.graph_training:GraphsExperiment"
+    OF_DATA: ClassVar[tuple[str, ...]] = ("data", "target")
+    DESCRIPTION: ClassVar[str] = "graphs.json"
+    HELP: ClassVar[str] = """Train a network on whole graphs, your own or the catalogue's, once per seed.
+
+    Classification or regression: integers in DS_graph_labels.txt are classes; reals in DS_graph_attributes.txt are
+    targets, several by commas, which one network learns together. The network is convolutions, average pooling, fully
+    connected. Nodes are described by degree, clustering coefficient and, where there are files of them, labels and
+    attributes. `armagnn predict RUN --data FOLDER` needs no more than the run folder.
+
+    What is not given is the paper's value for its own datasets, and for other graphs that for Enzymes, but without
+    dropout. Stopping is on validation loss, as the accuracy on a tenth of the graphs is a count of few.
+    """
+    NEEDS_DATA: ClassVar[bool] = True
+    RATES: ClassVar[tuple[str, ...]] = GRAPH_RATES
+    LIMITS: ClassVar[Mapping[str, tuple[int, int]]] = {
+        **Config.LIMITS,
+        "depth": (1, MOST_STEPS),
+        "head": (0, MOST_UNITS),
+        "slots": (0, 2**31 - 1),
+        "batch": (1, MOST_UNITS),
+        "fold": (0, 9),
+        "split_seed": (0, 2**63 - 1),
+    }
+    STORED: ClassVar[Mapping[str, str]] = {
+        "data": "dataset", "conv": "method", "stacks": "k", "layers": "t",
+        **{name: name for name in ("hidden", "depth", "head", "act", "slots", *GRAPH_RATES)},
+        **{name: name for name in ("l2", "lr", "batch", "epochs", "patience", "stop_on")},
+    }  # fmt: skip
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "pooling": ("mean", "padded"), "target": ("auto", "labels", "attributes"), "edges": ("plain", "bond orders"),
+    }  # fmt: skip
+    LATER: ClassVar[Mapping[str, Any]] = {"edges": "plain", "one_target": "", "slots": 0}
+
+    data: str = option(
+        "mutag",
+        "A folder in TU's format (DS_A.txt, DS_graph_indicator.txt, DS_graph_labels.txt or DS_graph_attributes.txt,"
+        " ...), an .npz file of graphs, or a name such as mutag.",
+        DATA,
+        "needed, but with --resume",
+    )
+    target: str = option("auto", "For a folder that has both: labels (classes) or attributes (real targets).", DATA)
+    one_target: str = option("", "Learn this one of several real targets.", DATA, "all of them")
+    edges: str = option("plain", "Of qm9: plain, or bond orders as weights.", DATA)
+    fold: int = option(
+        0, "Which of ten folds, 0 to 9: a tenth of the graphs for test, about a tenth for stopping.", DATA
+    )
+    split_seed: int = option(0, "Seed of the folds.", DATA)
+    conv: str = shared("conv", "arma")
+    hidden: int = option(32, "Units of each convolution.", shown="32; 64 on qm9")
+    depth: int = option(3, "Convolutions.", shown="3; 1 on qm9")
+    head: int = shared("head", 0, "0; 128 on qm9")
+    stacks: int = shared("stacks", 2, PAPERS)
+    layers: int = shared("layers", 2, PAPERS)
+    act: str = option("relu", "Activation, e.g. relu or elu.")
+    pooling: str = option(
+        "mean",
+        "mean, over the nodes of a graph; or padded: their sum, divided by the nodes of the largest training "
+        "graph, so that the size of a graph shows.",
+        shown="mean; padded on qm9",
+    )
+    slots: int = option(0, "Where padded: divide by this number.", shown="the nodes of the largest training graph")
+    hidden_dropout: float = option(0.0, "Drop rate between the layers.")
+    skip_dropout: float = shared("skip_dropout", 0.0, "the paper's, or 0")
+    l2: float = shared("l2", 1e-4, "1e-4; 0 on qm9")
+    lr: float = shared("lr", 1e-3)
+    batch: int = option(32, "Graphs of a batch.", TRAINING, "32; 64 on qm9")
+    epochs: int = shared("epochs", 1000)
+    patience: int = shared("patience", 50)
+    stop_on: str = option(
+        "loss",
+        "What must improve on validation: loss, or accuracy (of classes; the lower loss decides a tie).",
+        TRAINING,
+    )
+    seed: int = shared("seed", 0)
+    seeds: int = shared("seeds", 10)
+    device: str = shared("device", "cpu")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.conv not in ("arma", "chebyshev", "cayley") and self.depth * self.layers > MOST_STEPS:
+            raise ParameterError(
+                f"depth is {self.depth} and layers {self.layers}: a network of {self.depth * self.layers} layers, of "
+                f"{MOST_STEPS} at most."
+            )
+
+    @property
+    def title(self) -> str:
+        """What is trained, in one line."""
+        return title_of(self.conv, str(self.stacks), self.layers, data_name(self.data))
+
+    @classmethod
+    def is_path(cls, source: str) -> bool:
+        """Is it a folder or a file?"""
+        from armagnn.training.graph_training import is_folder
+
+        return is_folder(text("source", source)) or source.endswith(".npz")
+
+    @classmethod
+    def defaults(cls, source: str, conv: str) -> dict[str, Any]:
+        """The options of the paper for a known dataset, or of the nearest one."""
+        return graph_defaults(text("source", source), text("conv", conv))
+
+    def load(self) -> GraphsDataset:
+        """The graphs."""
+        from armagnn.training.graph_training import read_graphs
+
+        return read_graphs(self.data, cast("Target", self.target))
+
+    # ----------------------------------------------------------------------------------------------------------- store
+
+    def stored(self) -> dict[str, Any]:
+        """The configuration as the results store keeps it; a single target is part of the dataset's name."""
+        content = super().stored()
+        target = content.pop("one_target", "")
+        return content | {"dataset": f"{self.data}/{target}"} if target else content
+
+    @classmethod
+    def from_stored(cls, content: Mapping[str, Any]) -> GraphsConfig:
+        """The inverse of `stored`."""
+        found = super().from_stored(content)
+        data, _, target = found.data.partition("/")
+        return replace(found, data=data, one_target=target, pooling="padded" if found.slots else "mean")
+
+    def shape(self) -> tuple[Any, ...]:
+        """What must be the same in a batch, which may hold trials of several single targets."""
+        return Config.shape(replace(self, one_target=""))
+
+
+@register
+@dataclass(frozen=True)
+class SignalsConfig(Config):
+    """Hyperparameters of a training on signals of one graph; the defaults are the paper's for ARMA on 20news.
+
+    The network is GNN - pooling - ... - fully connected. Stopping is on validation accuracy: the weights of the best
+    epoch (of equal ones, the lower loss) are kept. The help of each field is that of its option (``armagnn train
+    signals --help``).
+
+    Example:
+        >>> SignalsConfig(dataset="mnist", widths="32-64").filters
+        (32, 64)
+    """
+
+    kind: ClassVar[str] = "signals"
+    command: ClassVar[str] = "train signals"
+    EXPERIMENT: ClassVar[str] = "armagnn.training.signal_training:SignalsExperiment"
+    HELP: ClassVar[
+        str
+    ] = """Train a network on signals of one graph, MNIST's images or the documents of 20news, once per seed.
+
+    Each convolution may be followed by Graclus pooling; then all nodes go into fully connected layers. What is not
+    given is the paper's value for the dataset and the layers, in the setting of Defferrard et al. that it follows.
+    """
+    RATES: ClassVar[tuple[str, ...]] = SIGNAL_RATES
+    LIMITS: ClassVar[Mapping[str, tuple[int, int]]] = {
+        **Config.LIMITS,
+        "stride": (1, 2**20),
+        "head": (0, MOST_UNITS),
+        "batch": (1, MOST_UNITS),
+    }
+    STORED: ClassVar[Mapping[str, str]] = {
+        "dataset": "dataset", "conv": "method", "stacks": "k", "layers": "t",
+        **{name: name for name in ("features", "widths", "stride", "head", "average", *SIGNAL_RATES)},
+        **{name: name for name in ("l2", "lr", "batch", "epochs")},
+    }  # fmt: skip
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"features": ("raw", "tfidf", "table")}
+
+    dataset: str = option("20news", "mnist, or 20news (prepare it once: armagnn data make 20news).", RUN)
+    conv: str = shared("conv", "arma")
+    features: str = option("tfidf", "What a node has in a signal: raw, tfidf, table.", shown="by dataset")
+    stacks: int = shared("stacks", 1, PAPERS)
+    layers: int = shared("layers", 1, PAPERS)
+    widths: str = option("16", "Filters of each convolution, e.g. 32-64.", shown=PAPERS)
+    stride: int = option(1, "Of the pooling after each convolution; 1: none.", shown=PAPERS)
+    head: int = shared("head", 0, PAPERS)
+    average: bool = option(False, "Average over the nodes before the fully connected layers.")
+    hidden_dropout: float = option(0.7, "Drop rate before the last layer.", shown=PAPERS)
+    skip_dropout: float = shared("skip_dropout", 0.0)
+    l2: float = shared("l2", 1e-3, PAPERS)
+    lr: float = shared("lr", 1e-3)
+    batch: int = option(128, "Signals of a batch.", TRAINING, PAPERS)
+    epochs: int = shared("epochs", 20)
+    patience: int = shared("patience", 20)
+    stop_on: str = shared("stop_on", "accuracy")
+    seed: int = shared("seed", 0)
+    seeds: int = option(1, "Number of trials, one per seed.", RUN)
+    device: str = shared("device", "cpu")
+
+    def __post_init__(self) -> None:
+        from armagnn.checks import integer
+
+        super().__post_init__()
+        widths = self.widths.split("-")
+        if not all(width.isascii() and width.isdigit() and len(width) < 6 for width in widths) or len(widths) > 100:
+            raise ParameterError(f"widths is {shown(self.widths)}; write the filters of each convolution as 32-64.")
+        for width in self.filters:
+            integer("each of widths", width, 1, MOST_UNITS)
+
+    @property
+    def filters(self) -> tuple[int, ...]:
+        """Filters of each convolution."""
+        return tuple(map(int, self.widths.split("-")))
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Stride of the pooling after each convolution."""
+        return (self.stride,) * len(self.filters)
+
+    @property
+    def batched(self) -> bool:
+        """Whether several trials are worth a batch. Elsewhere the signals of one fill a device as they are.
+
+        On MNIST, a step of all but ARMA is a chain of small launches. On 20news, where a word has one number, the
+        polynomials of the graph that Chebyshev and CayleyNet apply to it are the same for all trials.
+        """
+        if self.dataset == "mnist":
+            return self.conv != "arma"
+        return self.features == "tfidf" and self.conv in ("chebyshev", "cayley")
+
+    def setting(self, seed: int) -> Setting:
+        """What may differ between trials; of one alone, the drop rates are the network's own."""
+        from armagnn.training.outcome import Setting
+
+        return super().setting(seed) if self.batched else Setting(seed, self.lr, self.l2)
+
+    def shape(self) -> tuple[Any, ...]:
+        """What must be the same in a batch."""
+        return super().shape() if self.batched else tuple(self.stored().values())
+
+    @classmethod
+    def defaults(cls, source: str, conv: str) -> dict[str, Any]:
+        """The options of the paper for a known dataset, or of the nearest one."""
+        return signal_defaults(text("source", source), text("conv", conv))
+
+    def load(self) -> SignalsDataset:
+        """The signals."""
+        from armagnn.data import load_signals
+
+        return load_signals(self.dataset)

@@ -95,14 +95,14 @@ def test_old_folders_are_removed_and_the_files_of_others_are_not(tmp_path: Path)
 
 
 def test_without_a_place_the_code_is_compiled_in_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    from armagnn.kernels import compiled
+    from armagnn.kernels import cpu_common
 
     monkeypatch.setattr(code_cache, "folder", lambda: None)
 
     def twice(x: int) -> int:
         return 2 * x
 
-    function = compiled.compiled()(twice)
+    function = cpu_common.compiled()(twice)
     assert function(21) == 42
     assert type(function._cache).__name__ == "NullCache"
 
@@ -111,11 +111,11 @@ def test_a_place_that_the_user_chose_by_its_class_is_left_alone(monkeypatch: pyt
     """There numba's stamp, which knows one file, would be the only one."""
     import numba
 
-    from armagnn.kernels import compiled
+    from armagnn.kernels import cpu_common
 
     monkeypatch.setattr(numba.config, "CACHE_LOCATOR_CLASSES", "InTreeCacheLocator", raising=False)
 
     def thrice(x: int) -> int:
         return 3 * x
 
-    assert type(compiled.compiled()(thrice)._cache).__name__ == "NullCache"
+    assert type(cpu_common.compiled()(thrice)._cache).__name__ == "NullCache"

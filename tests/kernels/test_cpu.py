@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from armagnn.kernels import cpu, reference, threads
-from armagnn.kernels.cpu_arrays import MIN_PRODUCTS
+from armagnn.kernels.cpu_common import MIN_PRODUCTS
 from kernels.checks import FUSED, KernelChecks, P, dtypes
 from oracles import TOLERANCE, numbers, sparse
 

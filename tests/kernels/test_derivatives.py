@@ -14,7 +14,7 @@ from torch.autograd.functional import jacobian
 from torch.func import hessian, jacfwd, jacrev, jvp, vmap
 
 from armagnn import GraphOperator, kernels
-from armagnn.kernels import rules
+from armagnn.kernels import ops_vmap
 from armagnn.kernels.ops_gradients import GRADIENTS
 from armagnn.kernels.ops_tangents import TANGENTS
 from kernels.test_ops import ALL, FEW, SPMM, Case, learned
@@ -26,7 +26,7 @@ few_cases = pytest.mark.parametrize("case", FEW, ids=lambda case: case.name.repl
 
 
 def test_every_operator_has_a_derivative_forwards() -> None:
-    assert TANGENTS.keys() == GRADIENTS.keys() == rules.VMAP.keys()
+    assert TANGENTS.keys() == GRADIENTS.keys() == ops_vmap.VMAP.keys()
 
 
 def tangents(case: Case) -> dict[str, Tensor]:

@@ -174,7 +174,7 @@ def test_a_forked_process_works() -> None:
 def test_a_place_without_cache_compiles_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     import numba
 
-    from armagnn.kernels.compiled import compiled
+    from armagnn.kernels.cpu_common import compiled
 
     original = numba.njit
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from armagnn import CSR, GraphOperator
-from armagnn.kernels import backend, layer_run, layer_trials, one_by_one, reference, signals
+from armagnn.kernels import backend, layer_plan, layer_run, layer_signals, layer_trials, reference
 from armagnn.kernels.random import source
 from armagnn.nn import ARMAConv
 from armagnn.nn import arma_conv as module
@@ -166,8 +166,8 @@ def test_the_axis_of_the_trials_may_follow_that_of_the_features(kind: str, monke
 
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the trials one by one wherever that can be done, also where it is slower."""
-    monkeypatch.setattr(one_by_one, "FEWEST", 1)
-    monkeypatch.setattr(one_by_one, "NARROWEST", 1)
+    monkeypatch.setattr(layer_plan, "FEWEST", 1)
+    monkeypatch.setattr(layer_plan, "NARROWEST", 1)
 
 
 @pytest.mark.parametrize("kind", ["sparse shared", "sparse own", "dense own"])
@@ -416,12 +416,12 @@ def test_a_rate_on_the_device_is_that_of_a_trial_alone(kind: str, steps: int, mo
     """Without vmap too the layer is one operation, and drops what the same rate as a number drops."""
     conv, op = ARMAConv(4, 3, 2, steps).double(), operator()
     x: Any = numbers(NODES, 4) if kind == "dense" else CSR.from_dense(numbers(NODES, 4))
-    results, real = [], layer_run.Run.forward
+    results, real = [], layer_run.LayerRun.forward
     for rate in (0.4, torch.tensor(0.4, dtype=torch.float64)):
         conv.dropout = rate
         seen: list[int] = []
         monkeypatch.setattr(
-            layer_run.Run, "forward", lambda run, *rest, seen=seen: seen.append(run.trials) or real(run, *rest)
+            layer_run.LayerRun, "forward", lambda run, *rest, seen=seen: seen.append(run.trials) or real(run, *rest)
         )
         with source(torch.tensor([3])):
             out = conv(x, op)
@@ -435,7 +435,7 @@ def test_a_rate_on_the_device_is_that_of_a_trial_alone(kind: str, steps: int, mo
 
 def test_a_rate_on_the_device_with_many_signals(monkeypatch: pytest.MonkeyPatch) -> None:
     """They too go through the layer as one operation."""
-    monkeypatch.setattr(signals, "FEWEST", 10**9)  # but not one by one
+    monkeypatch.setattr(layer_signals, "FEWEST", 10**9)  # but not one by one
     monkeypatch.setattr(module, "recursion", lambda *_: pytest.fail("step by step"))
     conv, op, x = ARMAConv(4, 3, 2, 2).double(), operator(), numbers(5, NODES, 4).requires_grad_()
     results = []

@@ -17,8 +17,7 @@ from armagnn.kernels.random import DROPOUT, MASK, philox, threshold
 
 HAS_NUMBA: Final = importlib.util.find_spec("numba") is not None
 if HAS_NUMBA:
-    from armagnn.kernels.compiled import compiled
-    from armagnn.kernels.cpu_arrays import Array
+    from armagnn.kernels.cpu_common import Array, compiled
     from armagnn.kernels.cpu_dropout import philox as cpu_philox
 
 CHUNK = 1 << 16

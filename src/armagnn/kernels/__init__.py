@@ -6,12 +6,12 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
 =============  =====================================================================================
 `backends`     which of the modules below runs on a device
 `ops`          the registered operators; `ops_gradients`, `ops_tangents`, `ops_vmap`: their derivatives backwards and
-               forwards, and their rules for vmap, which `rules` registers; `transforms`: batches of gradients
+               forwards, and their rules for vmap, which registers all; `transforms`: batches of gradients
 `layer`        a whole ARMA layer as one operation, `layer_run`: its passes; `layer_trials`: many of them under vmap,
-               which `cpu_trials` (one step) and `cpu_trial_stacks` (several) take one by one where `one_by_one` says so
-`signals`      the same for many signals on a small graph, which `cpu_signals` takes one by one
+               which `cpu_trials` (one step) and `cpu_trial_stacks` (several) take one by one where `layer_plan` says so
+`layer_signals`  the same for many signals on a small graph, which `cpu_signals` takes one by one
 `reference`    plain torch: the oracle in tests and the fall-back where nothing faster is installed
-`cpu`          numba kernels for the processor, built on `gather`, `tile` (vector code), `threads`, `compiled`
+`cpu`          numba kernels for the processor, built on `gather`, `tile` (vector code), `threads`, `cpu_common`
                (whose machine code lies where `code_cache` says); `cpu_adam`, `cpu_dropout`, ...: one idea each
 `gpu`          Triton kernels for the GPU
 `attention`    attention over neighbours, values and gradients
@@ -19,17 +19,18 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
 `maxima`       the maximum over neighbours, values and gradients
 `products`     dense products of many trials, long sums among them
 `slicing`      blocks of a block-diagonal matrix: batches of small graphs
-`matching`     pairs of nodes: coarser graphs; `lazy`: both are compiled when they are first called
+`matching`     pairs of nodes: coarser graphs; both are compiled when they are first called
 `random`       the one counter-based source of randomness
 =============  =====================================================================================
 """
 
-from armagnn.kernels import rules  # noqa: F401  the operators have no gradients before
+from armagnn.kernels import ops_vmap  # noqa: F401  the operators have no gradients before
 from armagnn.kernels.attention import added_attention, neighbour_attention
 from armagnn.kernels.backends import backend, cut_rows, keep_rows_whole
 from armagnn.kernels.blocks import DenseBlocks, block_product
 from armagnn.kernels.layer import arma_layer, usable
 from armagnn.kernels.layer_run import Settings
+from armagnn.kernels.layer_signals import arma_signals, usable_by_signals
 from armagnn.kernels.maxima import neighbour_max
 from armagnn.kernels.ops import (
     ACTIVATIONS,
@@ -44,7 +45,6 @@ from armagnn.kernels.ops import (
     transpose,
 )
 from armagnn.kernels.products import product
-from armagnn.kernels.signals import arma_signals, usable_by_signals
 
 __all__ = [
     "ACTIVATIONS",

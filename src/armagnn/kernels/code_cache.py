@@ -17,8 +17,9 @@ import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 PREFIX: Final = "armagnn-"
 
@@ -95,3 +96,18 @@ def _remove_old(place: Path) -> None:
 def folder() -> Path | None:
     """Return the folder for the machine code of this process, or None where there is no place for one."""
     return None if SOURCES is None else first_usable(places(), key(SOURCES))
+
+
+@functools.cache
+def compiled_or_plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function compiled by numba; without numba, the function itself, which does the same slowly.
+
+    Example:
+        >>> compiled_or_plain(max)(2, 3)  # doctest: +SKIP
+        3
+    """
+    try:
+        from armagnn.kernels.cpu_common import compiled  # numba takes half a second to import
+    except ModuleNotFoundError:
+        return function
+    return compiled()(function)  # type: ignore[no-any-return]

@@ -25,8 +25,7 @@ from armagnn.kernels import (
     reference,
     threads,
 )
-from armagnn.kernels.compiled import compiled
-from armagnn.kernels.cpu_arrays import MIN_PRODUCTS, Array, accumulator, to_numpy
+from armagnn.kernels.cpu_common import MIN_PRODUCTS, Array, accumulator, compiled, to_numpy
 from armagnn.kernels.gather import blocks, gather
 
 # The activations that the kernel applies itself; the others need exp, and are torch's.

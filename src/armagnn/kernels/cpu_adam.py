@@ -10,8 +10,7 @@ from numba import prange
 from torch import Tensor
 
 from armagnn.kernels import reference, threads
-from armagnn.kernels.compiled import compiled
-from armagnn.kernels.cpu_arrays import MIN_PRODUCTS, Array, to_numpy
+from armagnn.kernels.cpu_common import MIN_PRODUCTS, Array, compiled, to_numpy
 
 
 @compiled()

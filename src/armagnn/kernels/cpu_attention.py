@@ -10,8 +10,7 @@ from numba import prange
 from torch import Tensor
 
 from armagnn.kernels import threads
-from armagnn.kernels.compiled import compiled
-from armagnn.kernels.cpu_arrays import Array
+from armagnn.kernels.cpu_common import Array, compiled
 from armagnn.kernels.reference import LONG
 
 

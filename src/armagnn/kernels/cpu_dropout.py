@@ -12,8 +12,7 @@ from numba.extending import intrinsic
 from torch import Tensor
 
 from armagnn.kernels import threads
-from armagnn.kernels.compiled import compiled
-from armagnn.kernels.cpu_arrays import MIN_PRODUCTS, Array, accumulator, to_numpy
+from armagnn.kernels.cpu_common import MIN_PRODUCTS, Array, accumulator, compiled, to_numpy
 from armagnn.kernels.random import DROPOUT, MASK, MULTIPLIERS, ROUNDS, WEYL, threshold, thresholds
 
 

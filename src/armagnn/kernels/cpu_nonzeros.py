@@ -11,8 +11,7 @@ from numba import prange
 from torch import Tensor
 
 from armagnn.kernels import threads
-from armagnn.kernels.compiled import compiled
-from armagnn.kernels.cpu_arrays import MIN_PRODUCTS, Array, accumulator, to_numpy
+from armagnn.kernels.cpu_common import MIN_PRODUCTS, Array, accumulator, compiled, to_numpy
 
 
 @compiled()

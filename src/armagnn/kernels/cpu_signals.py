@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels import cpu_stacks
-from armagnn.kernels.cpu_arrays import to_numpy
+from armagnn.kernels.cpu_common import to_numpy
 from armagnn.kernels.cpu_stacks import Graph, Layers, graphs_of, layers_of
 
 GROUPS = 32

@@ -28,9 +28,8 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels import threads
-from armagnn.kernels.compiled import compiled
 from armagnn.kernels.cpu import _blocks, _product_rows
-from armagnn.kernels.cpu_arrays import Array, to_numpy
+from armagnn.kernels.cpu_common import Array, compiled, to_numpy
 from armagnn.kernels.cpu_dropout import drop_rows
 from armagnn.kernels.random import MASK, thresholds
 from armagnn.kernels.tile import ACTIVATED, ELU, ELU_GATED, GATED, PLAIN, matrix, multiply

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from armagnn.kernels import cpu, cpu_stacks, one_by_one
-from armagnn.kernels.cpu_arrays import to_numpy
+from armagnn.kernels import cpu, cpu_stacks, layer_plan
+from armagnn.kernels.cpu_common import to_numpy
 from armagnn.kernels.cpu_stacks import Graph, Layers, graphs_of, layers_of
-from armagnn.kernels.one_by_one import Tensors
+from armagnn.kernels.layer_plan import Tensors
 from armagnn.kernels.products import split
 
 
@@ -54,7 +54,7 @@ def _parts(t: Tensors) -> int:
 
     Each part has gradients of X and L X of its own, so they are few.
     """
-    return min(t.settings.stacks, one_by_one.FEWEST) if t.trials < one_by_one.FEWEST else 1
+    return min(t.settings.stacks, layer_plan.FEWEST) if t.trials < layer_plan.FEWEST else 1
 
 
 def forward(t: Tensors, keep: bool) -> tuple[Tensor, list[Tensor]]:

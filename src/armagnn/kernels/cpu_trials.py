@@ -20,12 +20,11 @@ from numba import prange
 from torch import Tensor
 
 from armagnn.kernels import threads
-from armagnn.kernels.compiled import compiled
 from armagnn.kernels.cpu import _blocks, _product_rows
-from armagnn.kernels.cpu_arrays import MIN_PRODUCTS, Array, to_numpy
+from armagnn.kernels.cpu_common import MIN_PRODUCTS, Array, compiled, to_numpy
 from armagnn.kernels.cpu_dropout import drop_piece
 from armagnn.kernels.cpu_nonzeros import keep_nonzeros
-from armagnn.kernels.one_by_one import Tensors
+from armagnn.kernels.layer_plan import Tensors
 from armagnn.kernels.random import DROPOUT, thresholds
 from armagnn.kernels.tile import PLAIN, matrix, multiply
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from armagnn.kernels.layer_run import Matrix, Run, Settings
+from armagnn.kernels.layer_run import LayerRun, Matrix, Settings
 from armagnn.kernels.transforms import gradients_by_loop
 from armagnn.torch_private import forward_mode, graph_is_kept, recording, transforms_active
 
@@ -26,7 +26,7 @@ class _Layer(torch.autograd.Function):
         ctx: Any, keep: bool, settings: Settings, trials: int, op: Matrix, sparse: Matrix | None, again: Any,
         seed: Tensor | None, x: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None,
     ) -> Tensor:  # fmt: skip
-        run = Run(settings, op, sparse, x, v, trials)
+        run = LayerRun(settings, op, sparse, x, v, trials)
         out, propagated, states = run.forward(seed, w0, w, v, bias, keep)
         if keep:
             ctx.batched = False
@@ -43,7 +43,7 @@ class _Layer(torch.autograd.Function):
         if torch.is_grad_enabled():  # somebody wants to differentiate this again
             return *(None,) * 7, *gradients_of(again, (x, w0, w, v, bias), seed, needs, g)
         consume = not ctx.batched and not graph_is_kept()
-        run = Run(settings, op, sparse, x, v, trials)
+        run = LayerRun(settings, op, sparse, x, v, trials)
         gradients = run.backward(g, seed, w0, w, v, bias, propagated, states, needs[0], consume)
         return *(None,) * 7, *gradients
 
@@ -75,7 +75,7 @@ def arma_layer(
         w: W, shape (1 or T - 1, K, F_out, F_out), or None.
         v: V, shape (1 or T, F_in, K * F_out).
         bias: shape (1 or T, K * F_out), or None.
-        trials: how many layers these are; their tensors as `Run` has them, and the result of shape (N * R, F_out).
+        trials: how many layers these are; their tensors as `LayerRun` has them, and the result of shape (N * R, F_out).
     """
     # within the Function itself, gradients always seem to be off
     tensors = (x, w0, w, v, bias)

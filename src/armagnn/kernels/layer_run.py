@@ -3,7 +3,7 @@
 Trials are an axis here too. R layers run as one, with all that belongs to a node side by side: states of shape
 (N, R * K * F_out), which the operator propagates like any others, and W as R * K stacks. Only what mixes the features
 of X (V and W0), dropout and the mean over the stacks know that there are trials. Where they do better one by one
-(`one_by_one`), they go that way instead.
+(`layer_plan`), they go that way instead.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from armagnn.kernels import reference
 from armagnn.kernels.backends import backend
-from armagnn.kernels.one_by_one import Tensors, one_by_one, stack_by_stack
+from armagnn.kernels.layer_plan import Tensors, one_by_one, stack_by_stack
 from armagnn.kernels.ops_gradients import gradient_of_activation
 
 CHUNK = 1 << 14
@@ -37,7 +37,7 @@ class Settings(NamedTuple):
     slope: float
 
 
-class Run:
+class LayerRun:
     """One forward or backward pass over the tensors of a layer.
 
     With R ``trials`` the tensors are those of `arma_layer` with R * K stacks. X is then what all trials share (sparse,

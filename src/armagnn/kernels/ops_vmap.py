@@ -7,7 +7,9 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from armagnn.kernels.ops import dropout_trials, gcs, sddmm, spmm, stack_matmul, stack_mean
+from armagnn.kernels.ops import dropout_trials, gcs, register, sddmm, spmm, stack_matmul, stack_mean
+from armagnn.kernels.ops_gradients import GRADIENTS
+from armagnn.kernels.ops_tangents import TANGENTS
 
 
 def _fold(x: Tensor, dim: int | None, size: int) -> Tensor:
@@ -110,3 +112,6 @@ VMAP: Final = {
     "stack_mean": _stack_mean_vmap,
 }
 """The rule of each operator."""
+
+for _name, (_setup, _backward) in GRADIENTS.items():
+    register(_name, _setup, _backward, VMAP[_name], TANGENTS[_name])

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels.backends import backend, cut_rows, keep_rows_whole
-from armagnn.kernels.lazy import compiled_or_plain
+from armagnn.kernels.code_cache import compiled_or_plain
 from armagnn.kernels.reference import LONG
 from armagnn.torch_private import learned
 

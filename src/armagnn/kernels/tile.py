@@ -28,7 +28,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from armagnn.kernels.compiled import compiled
+from armagnn.kernels.cpu_common import compiled
 from armagnn.kernels.pieces import emit_sum
 
 PLAIN: Final = 0

@@ -180,8 +180,8 @@ class GraphBatches:
             nodes, entries = self._measure(ids[ids < self.num_graphs])
             if rows < nodes or nonzeros < entries or (rows == nodes and nonzeros > entries):
                 raise ParameterError(
-                    f"rows={rows} and nonzeros={nonzeros} do not suit: the graphs have {nodes} nodes and {entries} "
-                    "entries, and more entries need a node of padding; see measure(ids)."
+                    f"rows={rows} and nonzeros={nonzeros} are too few: the graphs have {nodes} nodes and {entries} "
+                    "entries, and further entries need a further node; see measure(ids)."
                 )
         ids, index = ids.to(self.device), torch.int32 if max(rows, nonzeros) < 2**31 else torch.int64
         with normal_mode():

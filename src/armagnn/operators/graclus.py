@@ -19,7 +19,7 @@ from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.errors import GraphError, ParameterError, ShapeError
 from armagnn.kernels import matching
-from armagnn.kernels.lazy import compiled_or_plain
+from armagnn.kernels.code_cache import compiled_or_plain
 from armagnn.operators.csr import CSR, assemble
 from armagnn.operators.graph import GraphOperator
 from armagnn.operators.options import Kind

@@ -1,4 +1,4 @@
-"""numba's compiler, with machine code kept on disk where there is a place for it."""
+"""What the kernels for the processor share: numba's compiler, tensors as arrays, and when a second thread pays."""
 
 from __future__ import annotations
 
@@ -7,8 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from armagnn.kernels import code_cache
+
+Array = npt.NDArray[Any]
+
+MIN_PRODUCTS = 1 << 20
+"""Multiply-adds below which a second thread costs more than it brings (about 100 microseconds of work)."""
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -37,3 +46,16 @@ def _kept(function: Callable[..., Any], folder: Path, options: dict[str, Any]) -
     finally:
         numba.config.CACHE_DIR = before
     return made if folder in Path(made.stats.cache_path).parents else None
+
+
+def to_numpy(x: Tensor, dtype: torch.dtype | None = None) -> Array:
+    """Return a tensor's numbers, of a type, row-major; bfloat16 numbers as their bits."""
+    if dtype is not None and x.dtype != dtype:
+        x = x.to(dtype)
+    array = x.view(torch.uint16).numpy() if x.dtype == torch.bfloat16 else x.numpy()
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def accumulator(dtype: torch.dtype) -> torch.dtype:
+    """Return the type that numbers of a type are computed in."""
+    return torch.float64 if dtype == torch.float64 else torch.float32

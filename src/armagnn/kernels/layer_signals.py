@@ -10,8 +10,8 @@ from torch import Tensor
 
 from armagnn.kernels.backends import backend
 from armagnn.kernels.layer import gradients_of
+from armagnn.kernels.layer_plan import ACTIVATIONS, Tensors, fits
 from armagnn.kernels.layer_run import Matrix, Settings
-from armagnn.kernels.one_by_one import ACTIVATIONS, Tensors, fits
 from armagnn.kernels.transforms import gradients_by_loop
 
 FEWEST: Final = 4

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from armagnn import CSR, GraphOperator
-from armagnn.kernels import one_by_one
+from armagnn.kernels import layer_plan
 from armagnn.nn import ARMAConv
 from nn.arma_oracle import random_graph
 
@@ -94,7 +94,7 @@ def test_where_trials_one_by_one_would_be_slower(
             torch.func.vmap(lambda p, x: torch.func.functional_call(conv, p, (x, op)))(params, x)
         assert seen == [trials] * called
         seen.clear()
-    monkeypatch.setattr(one_by_one, "CACHED", 100)
+    monkeypatch.setattr(layer_plan, "CACHED", 100)
     of_weights(conv, CSR.from_dense(numbers(NODES, fin)), op, many(conv))
     assert seen == []
 

@@ -203,13 +203,7 @@ class Share(ARMAConv):
             return super().forward(x, edge_index, edge_weight)
         x, op = self._checked(x, edge_index, edge_weight)
         features = self._folded(x)
-        steps = self._recursion(x, features, op)
-        skip = steps.skip(0, features)
-        state = steps.first(op, features, skip)
-        for t in range(1, self.num_layers):
-            skip = skip if self.shared_weights else steps.skip(t, features)
-            state = steps.next(t, op, state, skip)
-        stacked = state.reshape(features.shape[0], self.num_stacks, self.out_channels)
+        stacked = self._recursion(x, features, op).run(op, features)
         return self._signals(kernels.stack_mean(stacked).unsqueeze(1), x.shape).squeeze(0)
 
     def _propagates_first(self, features: Tensor | CSR, stacks: int | None = None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, Final, Literal, NoReturn
+from typing import Any, Final, Literal
 
 import torch
 from torch import Tensor, nn
@@ -13,38 +13,25 @@ from torch.nn.parameter import Parameter, UninitializedParameter
 from torch_geometric.nn.conv import MessagePassing
 
 from armagnn import checks, kernels
-from armagnn.errors import MissingAttributeError, ParameterError, ShapeError, shown
-from armagnn.kernels.layer_run import Matrix
+from armagnn.errors import MissingAttributeError, ParameterError, shown
 from armagnn.kernels.layer_trials import Fixed, arma_trials, usable_by_trials
 from armagnn.kernels.transforms import refuse_transforms
-from armagnn.nn import activations
-from armagnn.nn.arma_recursion import Recursion, next_state, outputs, recursion
+from armagnn.nn import activations, pyg
+from armagnn.nn.arma_recursion import Recursion, Weights, next_state, outputs
 from armagnn.nn.contraction import bounded, check_nonexpansive, check_operator, check_state, converge
-from armagnn.nn.conv import (
-    check_features,
-    check_fit,
-    check_kind,
-    check_weights,
-    empty,
-    refuse_script,
-)
+from armagnn.nn.conv import Conv, empty
 from armagnn.nn.feature_dropout import mask_seed
-from armagnn.nn.pyg import from_pyg, masked_operator, to_pyg
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.csr import fold
-from armagnn.operators.modes import lasting
-from armagnn.operators.options import Kind
 from armagnn.solvers import FixedPoint, Statistics
 from armagnn.torch_private import is_batched, needs_gradient, transforms_active
-
-Weights = tuple[Tensor | None, Tensor | None, Tensor, Tensor | None]
 
 INITS: Final = ("linear", "zero", "tied")
 
 torch.serialization.add_safe_globals([UninitializedParameter])  # the state of a lazy layer loads without pickle
 
 
-class ARMAConv(MessagePassing):
+class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePassing
     r"""The ARMA graph convolution,
 
     .. math::
@@ -97,8 +84,8 @@ class ARMAConv(MessagePassing):
         ARMAConv(8, 16, num_stacks=2, num_layers=3)
     """
 
-    kind: ClassVar[Kind] = "arma"
-    """The kind of `GraphOperator` that the layer is defined with."""
+    kind, lazy = "arma", True
+    bias: Any
 
     def __init__(
         self,
@@ -115,53 +102,39 @@ class ARMAConv(MessagePassing):
         fixed_point: FixedPoint | None = None,
         cached: bool = False,
     ) -> None:
-        super().__init__(aggr="add")  # being a MessagePassing is what lets PyG's explainers find the layer
-        if not (isinstance(in_channels, int) and in_channels == -1):
-            lazy = " (or -1 to take it from the first input)"
-            in_channels = checks.integer("in_channels", in_channels, 1, extra=lazy)
         if isinstance(act, str) and act in INITS:
             raise ParameterError(f"act is {act!r}, an initial state and no activation: pass init={act!r} by name.")
-        out_channels = checks.integer("out_channels", out_channels, 1)
-        num_stacks = checks.integer("num_stacks", num_stacks, 1)
-        num_layers = checks.integer("num_layers", num_layers, 1)
-        self.in_channels, self.out_channels = in_channels, out_channels
-        self.num_stacks, self.num_layers = num_stacks, num_layers
-        self.shared_weights = shared_weights = checks.flag("shared_weights", shared_weights)
-        self.cached, bias = checks.flag("cached", cached), checks.flag("bias", bias)
+        super().__init__(in_channels, out_channels, act, dropout, None, cached)
+        self.num_stacks = checks.integer("num_stacks", num_stacks, 1)
+        self.num_layers = checks.integer("num_layers", num_layers, 1)
+        self.shared_weights = checks.flag("shared_weights", shared_weights)
+        bias, stacks, width = checks.flag("bias", bias), self.num_stacks, self.out_channels
         self.init: str = checks.choice("initial state", init, INITS)
-        self.act = activations.check(act)
-        self.dropout: float | Tensor = checks.probability("dropout", dropout)
-        self._operator: GraphOperator | None = None
         self.fixed_point = fixed_point
         self.statistics: Statistics | None = None
         """How the last solve went, with ``fixed_point``: residuals and steps of each stack."""
 
-        steps = 1 if shared_weights else num_layers
-        later = min(steps, num_layers - 1) if shared_weights else num_layers - 1  # steps that start from a state
+        steps = 1 if self.shared_weights else self.num_layers
+        later = min(steps, self.num_layers - 1)  # the steps that start from a state
         if fixed_point is not None:
-            self._check_convergent(fixed_point)
+            if not isinstance(fixed_point, FixedPoint):
+                raise ParameterError(f"fixed_point must be a FixedPoint or None, got {shown(fixed_point)}.")
+            if not self.shared_weights:
+                raise ParameterError("fixed_point needs shared_weights=True: steps that differ have no fixed point.")
+            check_nonexpansive(self.act)
             self.init, later = "zero", 1  # a W0 would have no gradient
-        self.register_parameter("initial_weight", UninitializedParameter() if self.init == "linear" else None)
-        self.register_parameter(
-            "weight",
-            Parameter(empty("weight", later, num_stacks, out_channels, out_channels)) if later else None,
-        )
+        first: Any = UninitializedParameter() if self.init == "linear" else None
+        self.register_parameter("initial_weight", first)
+        self.register_parameter("weight", Parameter(empty("weight", later, stacks, width, width)) if later else None)
         self.skip_weight = UninitializedParameter()
-        self.register_parameter("bias", Parameter(empty("bias", steps, num_stacks, out_channels)) if bias else None)
-        if in_channels != -1:
-            self._materialize(in_channels)
+        self.register_parameter("bias", Parameter(empty("bias", steps, stacks, width)) if bias else None)
+        if self.in_channels != -1:
+            self._give_shapes(self.in_channels)
         self.reset_parameters()
-
-    def _check_convergent(self, fixed_point: FixedPoint) -> None:
-        if not isinstance(fixed_point, FixedPoint):
-            raise ParameterError(f"fixed_point must be a FixedPoint or None, got {shown(fixed_point)}.")
-        if not self.shared_weights:
-            raise ParameterError("fixed_point needs shared_weights=True: steps that differ have no fixed point.")
-        check_nonexpansive(self.act)
 
     # ----------------------------------------------------------------------------------------------------- parameters
 
-    def _materialize(self, in_channels: int) -> None:
+    def _give_shapes(self, in_channels: int) -> None:
         """Give the weights that act on X their shape, once the number of features is known."""
         steps = 1 if self.shared_weights else self.num_layers
         matrix = (in_channels, self.num_stacks, self.out_channels)
@@ -175,7 +148,6 @@ class ARMAConv(MessagePassing):
 
     def reset_parameters(self) -> None:
         """Draw all weights anew (Glorot, uniform), set the biases to zero and forget a cached operator."""
-        super().reset_parameters()
         self._operator = self.statistics = None
         self._draw(self.initial_weight, self.skip_weight, self.weight)
         if self.bias is not None:
@@ -188,20 +160,15 @@ class ARMAConv(MessagePassing):
                 limit = (6.0 / (fan_in + self.out_channels)) ** 0.5
                 nn.init.uniform_(weight, -limit, limit)
 
-    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        if self.in_channels != -1:
-            super()._save_to_state_dict(destination, prefix, keep_vars)
-            return
-        for name, parameter in self._parameters.items():  # a parameter without a shape cannot be detached
-            if parameter is not None:
-                lazy = isinstance(parameter, UninitializedParameter)
-                destination[prefix + name] = parameter if lazy or keep_vars else parameter.detach()
+    def _materialize(self, in_channels: int) -> None:
+        self._give_shapes(in_channels)
+        self._draw(self.initial_weight, self.skip_weight)
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
         stored = state_dict.get(prefix + "skip_weight")
         sized = isinstance(stored, Tensor) and not isinstance(stored, UninitializedParameter) and stored.dim() == 4
         if isinstance(self.skip_weight, UninitializedParameter) and stored is not None and sized:
-            self._materialize(stored.shape[1])  # a lazy layer takes its size from the checkpoint
+            self._give_shapes(stored.shape[1])  # a lazy layer takes its size from the checkpoint
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     # -------------------------------------------------------------------------------------------------------- forward
@@ -231,7 +198,7 @@ class ARMAConv(MessagePassing):
         def again(x: Tensor | None, *rest: Any) -> Tensor:
             *others, seed = rest
             source = features if x is None else x
-            return kernels.stack_mean(recursion(settings, op, source, tuple(others), seed, function))
+            return kernels.stack_mean(Recursion(settings, tuple(others), seed, function).run(op, source))
 
         matrix, sparse = op._arguments(), x._arguments() if isinstance(x, CSR) else None
         fused = function is None and kernels.usable(matrix, sparse)
@@ -248,7 +215,11 @@ class ARMAConv(MessagePassing):
     def _of_trials(self, x: Tensor | CSR, op: GraphOperator) -> Tensor | None:
         """Return the output, of all trials of a vmap by one operation; None where it takes the recursion."""
         matrix, (nodes, fan_in) = op._arguments(), x.shape
-        dense, value, pattern = (x, None, None) if isinstance(x, Tensor) else (None, x.value, _pattern(x))
+        dense, value, pattern = x if isinstance(x, Tensor) else None, None, None
+        if isinstance(x, CSR):
+            transposed, value = x._structure(), x.value
+            shared = None if is_batched(value) else x._arguments()[5]
+            pattern = x.rowptr, x.col, *transposed[:2], shared, transposed[2]
         free = (dense, self.initial_weight, self.weight, self.skip_weight, self.bias)
         if not usable_by_trials(matrix, pattern or (), () if value is None else (value,), free):
             return None
@@ -258,11 +229,9 @@ class ARMAConv(MessagePassing):
             w0, w, v, bias, seed, p = rest
             source: Any = x
             if pattern is not None:
-                rowptr, col, t_rowptr, t_col, _, perm = pattern
-                transposed = t_rowptr, t_col, perm
-                source = CSR(rowptr, col, value, (nodes, fan_in), transposed=transposed, check_invariants=False)  # type: ignore[arg-type]
+                source = CSR(*pattern[:2], value, (nodes, fan_in), transposed=transposed, check_invariants=False)  # type: ignore[arg-type]
             own = settings if p is None else settings._replace(p=p)
-            return kernels.stack_mean(recursion(own, op, source, (w0, w, v, bias), seed, None))
+            return kernels.stack_mean(Recursion(own, (w0, w, v, bias), seed, None).run(op, source))
 
         rate = self.dropout if seed is not None and isinstance(self.dropout, Tensor) else None
         fixed = Fixed(settings, matrix, pattern, single)
@@ -281,8 +250,8 @@ class ARMAConv(MessagePassing):
             return self._converged(x, op, initial)
         if initial is not None:
             raise ParameterError("an initial state goes with fixed_point; otherwise init says what X(0) is.")
-        steps = (self._settings(x), op, self._folded(x), self._weights(), self._seed(op), self._unfused(x))
-        return self._signals(recursion(*steps), x.shape)
+        features = self._folded(x)
+        return self._signals(self._recursion(x, features, op).run(op, features), x.shape)
 
     def sequence(self, xs: Any, graphs: Any, edge_weight: Any = None) -> Tensor:
         r"""Return the output at every instant of a sequence, shape (T, ..., N, F_out): one GCS step for each X(t),
@@ -330,7 +299,7 @@ class ARMAConv(MessagePassing):
         own = self.skip_weight.dtype
         wide = (
             torch.float32 if own == torch.bfloat16 else own
-        )  # in bfloat16 an iteration stops far from its fixed point
+        )  # a step in bfloat16 is too coarse to come near the fixed point
         with torch.autocast(x.device.type, enabled=False):
             x = x.to(own)
             start = None if initial is None else check_state("initial", initial, shape, x).to(wide)
@@ -341,17 +310,6 @@ class ARMAConv(MessagePassing):
         self.statistics = solution.statistics
         states = solution.value.view(self.num_stacks, features.shape[0], self.out_channels).to(own)
         return self._signals(states.transpose(0, 1), x.shape)
-
-    def _checked(self, x: Any, graph: Any, edge_weight: Tensor | None) -> tuple[Tensor | CSR, GraphOperator]:
-        """Return features and operator that fit each other and the weights; a lazy layer learns its size."""
-        x = check_features(x, self.in_channels)
-        op = self._graph_operator(x, graph, edge_weight)
-        check_fit(x, op)
-        if isinstance(self.skip_weight, UninitializedParameter):
-            self._materialize(x.shape[-1])
-            self._draw(self.initial_weight, self.skip_weight)
-        check_weights(x, self.skip_weight)
-        return x, op
 
     def _folded(self, x: Tensor | CSR) -> Tensor | CSR:
         """Return X node-major: permuted at entry and exit, not at every step; (N, batch, F_in) in memory."""
@@ -399,9 +357,6 @@ class ARMAConv(MessagePassing):
             raise MissingAttributeError("the W of a layer without fixed_point is not bounded: see weight.")
         return super().__getattr__(name)
 
-    def __prepare_scriptable__(self) -> NoReturn:
-        refuse_script(type(self).__name__)
-
     def _propagates_first(self, features: Tensor | CSR, stacks: int | None = None) -> bool:
         """Return whether (L X) W0 is cheaper than L (X W0): by width, and an X without gradient goes one way only."""
         if self.init != "linear" or isinstance(features, CSR):
@@ -426,75 +381,19 @@ class ARMAConv(MessagePassing):
         states = states.reshape(nodes, batch, stacks, self.out_channels).permute(2, 1, 0, 3)
         return states.reshape(stacks, *shape[:-2], nodes, self.out_channels)
 
-    # ---------------------------------------------------------------------------------------------------------- graph
-
-    def operator(
-        self,
-        graph: Any,
-        num_nodes: int | None = None,
-        edge_weight: Tensor | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> GraphOperator:
-        """Return the operator that the layer wants, built once from a graph in any form."""
-        if isinstance(graph, GraphOperator):
-            return check_kind(type(self).__name__, self.kind, graph, edge_weight)
-        return GraphOperator.from_graph(graph, num_nodes, edge_weight, self.kind, dtype=dtype)
-
-    def _graph_operator(self, x: Tensor | CSR, graph: Any, edge_weight: Tensor | None) -> GraphOperator:
+    def _operator_of(self, x: Tensor | CSR, graph: Any, edge_weight: Tensor | None) -> GraphOperator:
         if self.explain and self._edge_mask is not None:
-            return masked_operator(graph, edge_weight, x, self._edge_mask, self._apply_sigmoid)
-        if isinstance(graph, GraphOperator):
-            return self.operator(graph, edge_weight=edge_weight)
-        if self.cached:
-            self._check_fixed(edge_weight, graph, getattr(graph, "edge_weight", None), getattr(graph, "adj_t", None))
-        if self._operator is None:
-            # kept in at least single precision, so that a layer that is converted later has lost nothing
-            wide = torch.float32 if self.cached and x.dtype == torch.bfloat16 else x.dtype
-            op = self.operator(graph, x.shape[-2], edge_weight, wide)
-            if not self.cached or not lasting():
-                return op
-            self._operator = op
-        if self._operator.num_nodes != x.shape[-2]:
-            raise ShapeError(
-                f"x has {x.shape[-2]} rows, but this layer is cached=True and keeps a graph of "
-                f"{self._operator.num_nodes} nodes: call reset_parameters() or make it with cached=False."
-            )
-        return self._operator.to(x.device, x.dtype)
+            return pyg.masked_operator(graph, edge_weight, x, self._edge_mask, self._apply_sigmoid)
+        return super()._operator_of(x, graph, edge_weight)
 
-    def _check_fixed(self, *weights: Any) -> None:
-        """Raise if derivatives by edge weights are wanted, at any call: the operator that is kept has none."""
-        if any(isinstance(weight, Tensor) and needs_gradient(weight) for weight in weights):
-            raise ParameterError(
-                "cached=True keeps the operator of the first call, so edge weights that require a gradient would get "
-                "none and their changes would not be seen: make the layer with cached=False, or detach the weights."
-            )
-
-    def __repr__(self) -> str:
-        extra = "" if self.shared_weights else ", shared_weights=False"
-        extra += "" if self.init == "linear" or self.fixed_point is not None else f", init={self.init!r}"
-        extra += "" if self.act == "relu" else f", act={self.act!r}"
-        extra += f", dropout={self.dropout:g}" if self.dropout else ""
-        reach = f"num_layers={self.num_layers}" if self.fixed_point is None else f"fixed_point={self.fixed_point}"
-        return (
-            f"{type(self).__name__}({self.in_channels}, {self.out_channels}, "
-            f"num_stacks={self.num_stacks}, {reach}{extra})"
-        )
+    def _shown(self) -> dict[str, Any]:
+        solved = self.fixed_point is not None
+        shown: dict[str, Any] = {"num_stacks": self.num_stacks}
+        shown |= {"fixed_point": self.fixed_point} if solved else {"num_layers": self.num_layers}
+        shown |= {} if self.shared_weights else {"shared_weights": False}
+        return shown | ({} if self.init == "linear" or solved else {"init": self.init})
 
     # ------------------------------------------------------------------------------------------------------------ PyG
 
-    @classmethod
-    def from_pyg(cls, conv: Any) -> ARMAConv:
-        """Return the layer that computes the same function as a PyG ``ARMAConv``, weight for weight."""
-        return from_pyg(cls, conv)
-
-    def to_pyg(self) -> Any:
-        """Return the PyG ``ARMAConv`` that computes the same function, weight for weight."""
-        if self.fixed_point is not None:
-            raise ParameterError("PyG's layer takes a fixed number of steps: one with fixed_point has no counterpart.")
-        return to_pyg(self)
-
-
-def _pattern(x: CSR) -> Matrix:
-    """Return where the nonzeros of a matrix and of its transpose are; and the values there, unless trials differ."""
-    t_rowptr, t_col, perm = x._structure()
-    return x.rowptr, x.col, t_rowptr, t_col, None if is_batched(x.value) else x._arguments()[5], perm
+    from_pyg = classmethod(pyg.from_pyg)
+    to_pyg = pyg.to_pyg

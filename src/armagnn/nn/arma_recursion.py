@@ -23,6 +23,9 @@ from armagnn.operators import CSR, GraphOperator
 if TYPE_CHECKING:
     from armagnn.nn.arma_conv import ARMAConv
 
+Weights = tuple[Tensor | None, Tensor | None, Tensor, Tensor | None]
+"""W0 (F_in, K * F_out), W (1 or T - 1, K, F_out, F_out), V (1 or T, F_in, K * F_out), bias (1 or T, K * F_out)."""
+
 
 @dataclass(frozen=True)
 class Recursion:
@@ -30,16 +33,24 @@ class Recursion:
 
     Attributes:
         settings: X(0), T, K, F_out, dropout; and the activation, if it is one that the kernels apply.
-        weights: W0 (F_in, K * F_out), W (1 or T - 1, K, F_out, F_out), V (1 or T, F_in, K * F_out) and the bias
-            (1 or T, K * F_out), as `kernels.arma_layer` takes them.
+        weights: as `kernels.arma_layer` takes them.
         seed: of the masks that drop entries of X V, or None.
         activation: the non-linearity of states (N * batch, K, F_out), if the kernels do not apply it.
     """
 
     settings: Settings
-    weights: tuple[Tensor | None, Tensor | None, Tensor, Tensor | None]
+    weights: Weights
     seed: Tensor | None
     activation: Callable[[Tensor], Tensor] | None
+
+    def run(self, op: GraphOperator, features: Tensor | CSR) -> Tensor:
+        """Return the states X(T), shape (N * batch, K, F_out)."""
+        skip = self.skip(0, features)
+        state = self.first(op, features, skip)
+        for t in range(1, self.settings.steps):
+            skip = skip if self.weights[2].shape[0] == 1 else self.skip(t, features)
+            state = self.next(t, op, state, skip)
+        return state.reshape(features.shape[0], self.settings.stacks, self.settings.width)
 
     def to(self, dtype: torch.dtype) -> Self:
         """Return the same steps with weights of another type."""
@@ -94,24 +105,6 @@ class Recursion:
         if self.activation is None:
             return z
         return self.activation(z.reshape(-1, self.settings.stacks, self.settings.width)).reshape(z.shape)
-
-
-def recursion(
-    settings: Settings,
-    op: GraphOperator,
-    features: Tensor | CSR,
-    weights: tuple[Tensor | None, Tensor | None, Tensor, Tensor | None],
-    seed: Tensor | None,
-    activation: Callable[[Tensor], Tensor] | None,
-) -> Tensor:
-    """Return the states X(T) of all stacks, shape (N * batch, K, F_out); arguments as in `Recursion`."""
-    steps = Recursion(settings, weights, seed, activation)
-    skip = steps.skip(0, features)
-    state = steps.first(op, features, skip)
-    for t in range(1, settings.steps):
-        skip = skip if weights[2].shape[0] == 1 else steps.skip(t, features)
-        state = steps.next(t, op, state, skip)
-    return state.reshape(features.shape[0], settings.stacks, settings.width)
 
 
 def _product(features: Tensor | CSR, matrix: Tensor) -> Tensor:

@@ -136,8 +136,7 @@ class CayleyConv(Conv):
         with torch.no_grad():
             self.zoom.fill_(self.initial_zoom)
 
-    def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
-        assert op is not None
+    def _filter(self, x: Tensor | CSR, op: GraphOperator) -> Tensor:
         if not is_polynomial(op):
             return self._iterated(x, Jacobi(op, self.zoom, self.jacobi))
         if isinstance(x, Tensor) and op.blocks is not None and not traced():
@@ -196,7 +195,7 @@ class CayleyConv(Conv):
         pairs = products[..., :-fout].reshape(*products.shape[:2], order, fout, 2)
         return products[..., -fout:] + horner(transform, pairs.unbind(2))
 
-    def _settings(self) -> dict[str, Any]:
+    def _shown(self) -> dict[str, Any]:
         settings: dict[str, Any] = {"order": self.order, "jacobi": self.jacobi}
         settings |= {} if self.initial_zoom == 1.0 else {"zoom": self.initial_zoom}
         return settings | ({} if isinstance(self.zoom, Parameter) else {"train_zoom": False})

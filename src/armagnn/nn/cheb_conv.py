@@ -82,8 +82,7 @@ class ChebConv(Conv):
         self.weight = Parameter(empty("weight", self.in_channels, self.order, self.out_channels))
         self.reset_parameters()
 
-    def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
-        assert op is not None
+    def _filter(self, x: Tensor | CSR, op: GraphOperator) -> Tensor:
         scale = self._scale(op)
         if isinstance(x, Tensor) and spectral_pays(
             op, x.shape[1], self.order - 1, (self.in_channels, self.out_channels)
@@ -96,7 +95,7 @@ class ChebConv(Conv):
         """Return 2 / λmax."""
         return 2.0 / (largest_eigenvalue(op) if self.lambda_max == "computed" else self.lambda_max)
 
-    def _settings(self) -> dict[str, Any]:
+    def _shown(self) -> dict[str, Any]:
         return {"order": self.order} | ({} if self.lambda_max == 2.0 else {"lambda_max": self.lambda_max})
 
 

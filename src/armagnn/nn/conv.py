@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import Parameter
+from torch.nn.parameter import Parameter, UninitializedParameter
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from armagnn import checks, kernels
@@ -18,11 +18,21 @@ from armagnn.nn import activations
 from armagnn.nn.feature_dropout import drop
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.csr import fold
+from armagnn.operators.modes import lasting
 from armagnn.operators.options import Kind
+from armagnn.torch_private import needs_gradient
 
 
 class Conv(nn.Module):
-    r"""A layer :math:`\sigma(f(X) + b)`, where the subclass supplies the filter f.
+    r"""A layer on a graph: the base class of all layers.
+
+    What every layer takes is checked here: sizes, features, the graph in any form and its operator. A subclass that is
+    one filter f supplies ``_filter`` and has the rest from here,
+
+    .. math::
+        \bar X = \sigma(f(X) + b),
+
+    with dropout of X while training. Another (`ARMAConv`) has a ``forward`` of its own.
 
     Features are brought to (N, batch, F), node-major, at entry and back to (..., N, F) at exit, so that all products
     with the operator are two-dimensional and copy nothing. Everything is plain torch and kernels of ours: a layer works
@@ -33,11 +43,15 @@ class Conv(nn.Module):
         out_channels: F_out, features of a node in the output.
         act: the non-linearity σ: a name, a callable, which is given (..., N, F_out), or None for a linear layer.
         dropout: probability with which an entry of the input features is dropped while training.
-        bias: add a trained vector.
+        bias: add a trained vector; None if the subclass has biases of its own.
+        cached: keep the operator built from the first ``edge_index``.
     """
 
     kind: ClassVar[Kind | None] = None
     """The kind of `GraphOperator` that the layer is defined with; None if it looks at no graph."""
+
+    lazy: ClassVar[bool] = False
+    """Whether ``in_channels=-1`` is a layer that takes its size from the first input, when `_materialize` is called."""
 
     dropout: float | Tensor
     bias: Parameter | None
@@ -48,13 +62,21 @@ class Conv(nn.Module):
         out_channels: int,
         act: str | Callable[[Tensor], Tensor] | None,
         dropout: float,
-        bias: bool,
+        bias: bool | None,
+        cached: bool = False,
     ) -> None:
         super().__init__()
-        self.in_channels = checks.integer("in_channels", in_channels, 1)
+        if not (self.lazy and isinstance(in_channels, int) and in_channels == -1):
+            extra = " (or -1 to take it from the first input)" if self.lazy else ""
+            in_channels = checks.integer("in_channels", in_channels, 1, extra=extra)
+        self.in_channels = in_channels
         self.out_channels = checks.integer("out_channels", out_channels, 1)
         self.act = activations.check(act)
         self.dropout = checks.probability("dropout", dropout)
+        self.cached = checks.flag("cached", cached)
+        self._operator: GraphOperator | None = None
+        if bias is None:
+            return
         with checks.room("weight", self.in_channels, self.out_channels):  # before there is a bias of many numbers
             biased = checks.flag("bias", bias)
             self.register_parameter("bias", Parameter(torch.zeros(self.out_channels)) if biased else None)
@@ -69,6 +91,19 @@ class Conv(nn.Module):
                 elif parameter.dim() >= 2:
                     parameter.uniform_(-limit, limit)
 
+    def _materialize(self, in_channels: int) -> None:
+        """Size and draw the weights of a lazy layer, once the number of features is known."""
+        raise NotImplementedError
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        if self.in_channels != -1:
+            super()._save_to_state_dict(destination, prefix, keep_vars)
+            return
+        for name, parameter in self._parameters.items():  # a parameter without a shape cannot be detached
+            if parameter is not None:
+                sized = not isinstance(parameter, UninitializedParameter)
+                destination[prefix + name] = parameter.detach() if sized and not keep_vars else parameter
+
     # ---------------------------------------------------------------------------------------------------------- graph
 
     def operator(
@@ -77,10 +112,10 @@ class Conv(nn.Module):
         num_nodes: int | None = None,
         edge_weight: Tensor | None = None,
         dtype: torch.dtype | None = None,
-    ) -> GraphOperator | None:
+    ) -> GraphOperator:
         """Return the operator that the layer wants, built once from a graph in any form; None if it wants none."""
         if self.kind is None:
-            return None
+            return None  # type: ignore[return-value]  # said once here, not asked by every layer that has one
         if isinstance(graph, GraphOperator):
             return check_kind(type(self).__name__, self.kind, graph, edge_weight)
         return GraphOperator.from_graph(graph, num_nodes, edge_weight, self.kind, dtype=dtype, **self._options())
@@ -88,6 +123,30 @@ class Conv(nn.Module):
     def _options(self) -> dict[str, Any]:
         """Return what the builder of the operator is told besides the kind."""
         return {}
+
+    def _operator_of(self, x: Tensor | CSR, graph: Any, edge_weight: Tensor | None) -> GraphOperator:
+        """Return the operator of a call; a layer that is ``cached`` keeps the one it built first."""
+        if isinstance(graph, GraphOperator) or not self.cached:
+            return self.operator(graph, x.shape[-2], edge_weight, x.dtype)
+        given = edge_weight, getattr(graph, "edge_weight", None), getattr(graph, "adj_t", None), graph
+        if any(isinstance(each, Tensor) and needs_gradient(each) for each in given):
+            raise ParameterError(
+                "cached=True keeps the operator of the first call, so edge weights that require a gradient would get "
+                "none and their changes would not be seen: make the layer with cached=False, or detach the weights."
+            )
+        if self._operator is None:
+            # kept in at least single precision, so that a layer that is converted later has lost nothing
+            wide = torch.float32 if x.dtype == torch.bfloat16 else x.dtype
+            op = self.operator(graph, x.shape[-2], edge_weight, wide)
+            if not lasting():
+                return op
+            self._operator = op
+        if self._operator.num_nodes != x.shape[-2]:
+            raise ShapeError(
+                f"x has {x.shape[-2]} rows, but this layer is cached=True and keeps a graph of "
+                f"{self._operator.num_nodes} nodes: call reset_parameters() or make it with cached=False."
+            )
+        return self._operator.to(x.device, x.dtype)
 
     # -------------------------------------------------------------------------------------------------------- forward
 
@@ -111,18 +170,21 @@ class Conv(nn.Module):
         out = out.transpose(0, 1).reshape(*leading, nodes, self.out_channels)
         return activations.apply(self.act, out)
 
-    def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
+    def _filter(self, x: Tensor | CSR, op: GraphOperator) -> Tensor:
         """Return f(X), shape (N, batch, F_out), of X: (N, batch, F_in) dense or (N, F_in) sparse."""
         raise NotImplementedError
 
-    def _checked(self, x: Any, graph: Any, edge_weight: Tensor | None) -> tuple[Tensor | CSR, GraphOperator | None]:
-        """Return features and operator that fit each other and the weights."""
+    def _checked(self, x: Any, graph: Any, edge_weight: Tensor | None) -> tuple[Tensor | CSR, GraphOperator]:
+        """Return features and operator that fit each other and the weights; a lazy layer learns its size."""
         x = check_features(x, self.in_channels)
-        check_weights(x, next(self.parameters()))
-        op = self.operator(graph, x.shape[-2], edge_weight, x.dtype)
-        if op is not None:
-            op.for_one_call = op.for_one_call or op is not graph
+        op = self._operator_of(x, graph, edge_weight)
+        if self.kind is not None:
+            if op is not graph:
+                op.for_one_call = not self.cached
             check_fit(x, op)
+        if self.in_channels == -1:
+            self._materialize(x.shape[-1])
+        check_weights(x, next(self.parameters()))
         return x, op
 
     def _filters_first(self, x: Tensor | CSR) -> bool:
@@ -134,12 +196,12 @@ class Conv(nn.Module):
 
     # ----------------------------------------------------------------------------------------------------------- repr
 
-    def _settings(self) -> dict[str, Any]:
+    def _shown(self) -> dict[str, Any]:
         """Return the options to show besides the sizes."""
         return {}
 
     def __repr__(self) -> str:
-        settings = self._settings()
+        settings = self._shown()
         settings |= {} if self.act == "relu" else {"act": self.act}
         settings |= {"dropout": self.dropout} if isinstance(self.dropout, Tensor) or self.dropout else {}
         extra = "".join(f", {name}={value!r}" for name, value in settings.items())

@@ -64,7 +64,7 @@ class GATConv(PyGLayer):
 
         super().__init__(conv, in_channels, out_channels, act, dropout, bias)
 
-    def _settings(self) -> dict[str, Any]:
+    def _shown(self) -> dict[str, Any]:
         return {"heads": self.conv.heads} | ({"concat": True} if self.conv.concat else {})
 
 

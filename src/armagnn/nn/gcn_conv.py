@@ -66,11 +66,10 @@ class GCNConv(Conv):
     def _options(self) -> dict[str, Any]:
         return {"gamma": self.gamma}
 
-    def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
-        assert op is not None
+    def _filter(self, x: Tensor | CSR, op: GraphOperator) -> Tensor:
         if isinstance(x, Tensor) and self._filters_first(x):
             return times(propagate(op, x), self.weight)
         return propagate(op, times(x, self.weight))
 
-    def _settings(self) -> dict[str, Any]:
+    def _shown(self) -> dict[str, Any]:
         return {} if self.gamma == 1.0 else {"gamma": self.gamma}

@@ -63,10 +63,10 @@ class GINConv(PyGLayer):
         super().__init__(conv, in_channels, out_channels, act, dropout, bias)
         self.hidden = hidden
 
-    def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
+    def _filter(self, x: Tensor | CSR, op: GraphOperator) -> Tensor:
         return super()._filter(times(x, self.conv.nn[0].weight.t()), op)
 
-    def _settings(self) -> dict[str, Any]:
+    def _shown(self) -> dict[str, Any]:
         return {} if self.hidden is None else {"hidden": self.hidden}
 
 

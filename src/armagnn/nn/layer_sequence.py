@@ -80,7 +80,7 @@ class LayerSequence(nn.Module):
         num_nodes: int | None = None,
         edge_weight: Tensor | None = None,
         dtype: torch.dtype | None = None,
-    ) -> GraphOperator | None:
+    ) -> GraphOperator:
         """Return the operator that the layers want, built once from a graph in any form; None if they want none."""
         return next(iter(self)).operator(graph, num_nodes, edge_weight, dtype)
 

@@ -58,7 +58,7 @@ class MLPConv(Conv):
         """Return the new features, shape (..., N, F_out), of (..., N, F_in) dense or (N, F_in) sparse ones."""
         return super().forward(x, edge_index, edge_weight)
 
-    def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
+    def _filter(self, x: Tensor | CSR, op: GraphOperator) -> Tensor:
         return times(x, self.weight)
 
 

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def from_pyg(ours: type[ARMAConv], conv: Any) -> ARMAConv:
-    """Return our layer with the weights of PyG's; equal while dropout is off (PyG drops entries of X, not of X V)."""
+    """Return the layer that computes the same function as a PyG ``ARMAConv``, weight for weight.
+
+    They are equal while dropout is off: PyG drops entries of X, not of X V.
+    """
     if not isinstance(conv, PyGConv):
         raise DTypeError(f"expected a torch_geometric.nn.ARMAConv, got {type(conv).__name__}.")
     if isinstance(conv.init_weight, UninitializedParameter):
@@ -51,7 +54,12 @@ def from_pyg(ours: type[ARMAConv], conv: Any) -> ARMAConv:
 
 
 def to_pyg(conv: ARMAConv) -> PyGConv:
-    """Return PyG's layer with our weights: X(0) = 0 becomes a zero W0, a tied W0 a copy of V."""
+    """Return the PyG ``ARMAConv`` that computes the same function, weight for weight.
+
+    PyG has no ``init``: X(0) = 0 becomes a zero W0, a tied W0 a copy of V.
+    """
+    if conv.fixed_point is not None:
+        raise ParameterError("PyG's layer takes a fixed number of steps: one with fixed_point has no counterpart.")
     if conv.in_channels == -1:
         raise ParameterError("this layer is lazy and has not seen an input yet: run it once, then convert.")
     theirs = PyGConv(

@@ -50,7 +50,7 @@ class PyGLayer(Conv):
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
 
-    def _filter(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
+    def _filter(self, x: Tensor | CSR, op: GraphOperator) -> Tensor:
         out: Tensor = self.conv(x.to_dense().unsqueeze(1) if isinstance(x, CSR) else x, op)
         return out
 

@@ -9,7 +9,7 @@ from armagnn import kernels
 from armagnn.errors import ParameterError, ShapeError
 from armagnn.nn import activations
 from armagnn.nn.arma_conv import ARMAConv
-from armagnn.nn.arma_recursion import recursion
+from armagnn.nn.arma_recursion import Recursion
 from armagnn.nn.cayley_conv import CayleyConv, horner, is_polynomial
 from armagnn.nn.cayley_transform import Jacobi
 from armagnn.nn.cheb_conv import ChebConv
@@ -73,7 +73,8 @@ def conv_of_scaled(conv: ARMAConv | Conv, scales: CSR, table: Tensor, op: GraphO
         skip = torch.matmul(table, v)
         signals = table.expand(scales.shape[0] // max(nodes, 1), -1, -1)
         function = conv._unfused(signals)
-        states = recursion(conv._settings(scales), op, scales, (start, w, skip, bias), conv._seed(op), function)
+        steps = Recursion(conv._settings(scales), (start, w, skip, bias), conv._seed(op), function)
+        states = steps.run(op, scales)
         return kernels.stack_mean(states).reshape(nodes, -1, conv.out_channels).transpose(0, 1)
     if not isinstance(conv.dropout, Tensor) and conv.dropout == 0:
         out = _filtered(conv, scales, table, op)

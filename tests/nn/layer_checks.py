@@ -25,6 +25,10 @@ class LayerChecks:
     """Checks of any layer."""
 
     layer: ClassVar[Any]
+    defaults: ClassVar[dict[str, Any]] = {}
+    """Arguments of the layer that all checks make, unless they say otherwise."""
+    weight: ClassVar[str] = "weight"
+    """The parameter, among those of Glorot's limits, that X is multiplied with."""
     options: ClassVar[list[dict[str, Any]]] = [{}]
     """Arguments of the layer, each set of which is checked against the dense truth."""
     differentiable: ClassVar[dict[str, Any]] = {}
@@ -41,7 +45,7 @@ class LayerChecks:
     def make(self, fin: int, fout: int, **options: Any) -> Any:
         """A layer in float64 with nothing left at zero."""
         torch.manual_seed(fin + 10 * fout)
-        conv = self.layer(fin, fout, **options).double()
+        conv = self.layer(fin, fout, **self.defaults | options).double()
         for parameter in conv.parameters():
             if not parameter.any():
                 nn.init.normal_(parameter)
@@ -167,7 +171,7 @@ class LayerChecks:
                 assert_near(a, b)
 
     @pytest.mark.parametrize("sparse", [True, False])
-    def test_dropout_acts_on_the_input_features_while_training(self, sparse: bool) -> None:
+    def test_dropout_while_training(self, sparse: bool) -> None:
         conv = self.make(*WIDE, dropout=0.4)
         dense, op, _ = self.problem(conv)
         x = CSR.from_dense(dense) if sparse else dense
@@ -204,9 +208,10 @@ class LayerChecks:
 
     def test_bad_arguments(self) -> None:
         common: list[dict[str, Any]] = [
-            {"in_channels": 0}, {"in_channels": -1}, {"out_channels": 2.5}, {"out_channels": True}, {"dropout": 1.0},
+            {"in_channels": 0}, {"in_channels": -2}, {"out_channels": 2.5}, {"out_channels": True}, {"dropout": 1.0},
             {"dropout": -0.1}, {"dropout": None}, {"act": "rel"},
         ]  # fmt: skip
+        common += [] if self.layer.lazy else [{"in_channels": -1}]
         for wrong in common + self.bad:
             (name,) = [key for key in wrong if key != "concat"]
             with pytest.raises(ParameterError, match={"act": "activation"}.get(name, name)):
@@ -295,7 +300,7 @@ class OwnLayerChecks(LayerChecks):
         one, two, three = run(leaves)
         assert not torch.equal(one, two)
         assert not torch.equal(two, three)
-        (gradient,) = torch.autograd.grad(one.sum(), leaves["weight"])
+        (gradient,) = torch.autograd.grad(one.sum(), leaves[self.weight])
         assert gradient[0].abs().max() > 0
         assert gradient[1:].abs().max() == 0  # a trial's loss is its own
 
@@ -305,7 +310,7 @@ class OwnLayerChecks(LayerChecks):
         sparse = CSR.from_dense(x)
         monkeypatch.setattr(CSR, "to_dense", lambda self: pytest.fail("densified"))
         conv(sparse, op).sum().backward()
-        assert conv.weight.grad.abs().max() > 0
+        assert conv.get_parameter(self.weight).grad.abs().max() > 0
 
     def test_gradient_with_respect_to_edge_weights(self) -> None:
         conv = self.make(2, 3, act="tanh", **self.differentiable)
@@ -340,10 +345,10 @@ class OwnLayerChecks(LayerChecks):
                 mixed.float().sum().backward(retain_graph=True)
             mixed.float().sum().backward()  # as torch advises it
             torch.testing.assert_close(mixed.double(), expected, rtol=0.1, atol=0.1)
-            assert conv.weight.grad.dtype == torch.float32
+            assert conv.get_parameter(self.weight).grad.dtype == torch.float32
 
     def test_weights_are_glorots(self) -> None:
-        conv = self.layer(50, 30)
+        weight = self.layer(50, 30).get_parameter(self.weight)
         limit = (6 / 80) ** 0.5
-        assert 0.98 * limit < conv.weight.abs().max() <= limit
-        assert conv.weight.mean().abs() < limit / 10
+        assert 0.98 * limit < weight.abs().max() <= limit
+        assert weight.mean().abs() < limit / 10

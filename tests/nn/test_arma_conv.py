@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+from typing import ClassVar
 
 import pytest
 import torch
@@ -16,6 +17,8 @@ from armagnn import CSR, GraphOperator
 from armagnn.kernels import cpu
 from armagnn.nn import ARMAConv
 from nn.arma_oracle import arma, random_graph
+from nn.layer_checks import WIDE, OwnLayerChecks
+from oracles import assert_near
 
 ACTS = {
     None: lambda x: x,
@@ -44,11 +47,48 @@ def problem(
     adjacency = torch.zeros(nodes, nodes, dtype=torch.float64)
     for source, target in index.T.tolist():
         adjacency[target, source] += 1
-    degree = adjacency.sum(1)
-    scale = torch.where(degree > 0, degree.clamp(min=1e-30).rsqrt(), 0.0)
     x = torch.randn(nodes, fin, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
     op = GraphOperator.from_edge_index(index, nodes, dtype=torch.float64)
-    return x, op, scale[:, None] * adjacency * scale
+    return x, op, normalized(adjacency)
+
+
+def normalized(adjacency: Tensor) -> Tensor:
+    """The operator of a dense adjacency, by its definition."""
+    degree = adjacency.sum(1)
+    scale = torch.where(degree > 0, degree.clamp(min=1e-30).rsqrt(), 0.0)
+    return scale[:, None] * adjacency * scale
+
+
+class TestARMA(OwnLayerChecks):
+    layer = ARMAConv
+    defaults: ClassVar = {"num_stacks": 2, "num_layers": 2}
+    options: ClassVar = [
+        {}, {"act": None, "bias": False}, {"init": "tied", "num_stacks": 1}, {"init": "zero", "act": "tanh"},
+        {"num_layers": 3, "shared_weights": False},
+    ]  # fmt: skip
+    weight = "skip_weight"
+    bad: ClassVar = [
+        {"num_stacks": 0}, {"num_layers": 1.5}, {"bias": None}, {"init": "lin"}, {"cached": 1},
+        {"shared_weights": "yes"}, {"fixed_point": 3},
+    ]  # fmt: skip
+
+    def expected(self, conv: ARMAConv, x: Tensor, adjacency: Tensor) -> Tensor:
+        return arma(conv, x, normalized(adjacency), ACTS[conv.act]).mean(0)
+
+    @pytest.mark.parametrize("sparse", [True, False])
+    def test_dropout_while_training(self, sparse: bool) -> None:
+        """It acts on the skip connections X V alone: where V is 0, nothing is dropped."""
+        conv = self.make(*WIDE, dropout=0.4)
+        dense, op, _ = self.problem(conv)
+        x = CSR.from_dense(dense) if sparse else dense
+        torch.manual_seed(5)
+        trained, again = conv(x, op), conv(x, op)
+        assert not torch.equal(trained, again)
+        torch.manual_seed(5)
+        assert_near(conv(x, op), trained, 0.0)
+        assert_near(conv.eval()(x, op), self.make(*WIDE)(x, op), 0.0)
+        torch.nn.init.zeros_(conv.train().skip_weight)
+        assert_near(conv(x, op), conv.eval()(x, op))
 
 
 @pytest.mark.parametrize("directed", [False, True])

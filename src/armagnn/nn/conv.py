@@ -184,7 +184,7 @@ class Conv(nn.Module):
             check_fit(x, op)
         if self.in_channels == -1:
             self._materialize(x.shape[-1])
-        check_weights(x, next(self.parameters()))
+        check_weights(x, next(self.parameters()) if self.bias is None else self.bias)
         return x, op
 
     def _filters_first(self, x: Tensor | CSR) -> bool:

@@ -84,7 +84,7 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
         ARMAConv(8, 16, num_stacks=2, num_layers=3)
     """
 
-    kind, lazy = "arma", True
+    kind, lazy, own_bias = "arma", True, True
     bias: Any
 
     def __init__(
@@ -104,11 +104,11 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
     ) -> None:
         if isinstance(act, str) and act in INITS:
             raise ParameterError(f"act is {act!r}, an initial state and no activation: pass init={act!r} by name.")
-        super().__init__(in_channels, out_channels, act, dropout, None, cached)
+        super().__init__(in_channels, out_channels, act, dropout, bias, cached)
         self.num_stacks = checks.integer("num_stacks", num_stacks, 1)
         self.num_layers = checks.integer("num_layers", num_layers, 1)
         self.shared_weights = checks.flag("shared_weights", shared_weights)
-        bias, stacks, width = checks.flag("bias", bias), self.num_stacks, self.out_channels
+        stacks, width = self.num_stacks, self.out_channels
         self.init: str = checks.choice("initial state", init, INITS)
         self.fixed_point = fixed_point
         self.statistics: Statistics | None = None

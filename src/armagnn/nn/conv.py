@@ -43,7 +43,7 @@ class Conv(nn.Module):
         out_channels: F_out, features of a node in the output.
         act: the non-linearity σ: a name, a callable, which is given (..., N, F_out), or None for a linear layer.
         dropout: probability with which an entry of the input features is dropped while training.
-        bias: add a trained vector; None if the subclass has biases of its own.
+        bias: add a trained vector.
         cached: keep the operator built from the first ``edge_index``.
     """
 
@@ -52,6 +52,9 @@ class Conv(nn.Module):
 
     lazy: ClassVar[bool] = False
     """Whether ``in_channels=-1`` is a layer that takes its size from the first input, when `_materialize` is called."""
+
+    own_bias: ClassVar[bool] = False
+    """Whether the subclass makes its biases itself; otherwise there is one, a vector."""
 
     dropout: float | Tensor
     bias: Parameter | None
@@ -62,7 +65,7 @@ class Conv(nn.Module):
         out_channels: int,
         act: str | Callable[[Tensor], Tensor] | None,
         dropout: float,
-        bias: bool | None,
+        bias: bool,
         cached: bool = False,
     ) -> None:
         super().__init__()
@@ -73,13 +76,11 @@ class Conv(nn.Module):
         self.out_channels = checks.integer("out_channels", out_channels, 1)
         self.act = activations.check(act)
         self.dropout = checks.probability("dropout", dropout)
-        self.cached = checks.flag("cached", cached)
+        self.cached, bias = checks.flag("cached", cached), checks.flag("bias", bias)
         self._operator: GraphOperator | None = None
-        if bias is None:
-            return
-        with checks.room("weight", self.in_channels, self.out_channels):  # before there is a bias of many numbers
-            biased = checks.flag("bias", bias)
-            self.register_parameter("bias", Parameter(torch.zeros(self.out_channels)) if biased else None)
+        if not self.own_bias:
+            with checks.room("weight", self.in_channels, self.out_channels):  # before there is a bias of many numbers
+                self.register_parameter("bias", Parameter(torch.zeros(self.out_channels)) if bias else None)
 
     def reset_parameters(self) -> None:
         """Draw the weights anew (Glorot, uniform) and set the bias to zero."""

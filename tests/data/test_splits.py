@@ -15,9 +15,30 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from armagnn.data import CATALOGUE, Fold, folds, load, load_graphs, own_split
-from armagnn.data.arrays import pack_arrays, read_arrays
-from armagnn.data.splits import KEPT, SPLIT, draw_folds, pack_folds, parse_folds, random_split, shuffled
+from armagnn.data.arrays import Arrays, pack_arrays, read_arrays
+from armagnn.data.graphs import GraphsDataset
+from armagnn.data.splits import KEPT, SEED, SPLIT, content_sha256, draw_folds, parse_folds, random_split, shuffled
 from armagnn.errors import DataError, ParameterError, UnknownNameError
+
+
+def pack_folds(dataset: GraphsDataset, seed: int = SEED) -> bytes:
+    """Return the file of a dataset's folds: ``fold`` (G,), ``val`` (the ids, fold after fold), ``val_ptr`` (11,).
+
+    With them go the seed and the checksums of the dataset's file and content.
+    """
+    drawn = draw_folds(dataset.y, seed)
+    fold = np.full(dataset.num_graphs, -1, dtype=np.int8)
+    for k, one in enumerate(drawn):
+        fold[one.test.numpy()] = k
+    arrays: Arrays = {
+        "fold": fold,
+        "val": torch.cat([one.val for one in drawn]).numpy().astype(np.int32),
+        "val_ptr": np.cumsum([0, *(len(one.val) for one in drawn)]).astype(np.int32),
+        "seed": np.array(seed),
+        "sha256": np.array(dataset.sha256),
+        "content_sha256": np.array(content_sha256(dataset)),
+    }
+    return pack_arrays(arrays)
 
 
 def spread(counts: Tensor) -> int:

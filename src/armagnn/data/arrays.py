@@ -8,19 +8,26 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from armagnn.checks import device as check_device
 from armagnn.checks import instance, tensor
 from armagnn.data.archives import ArrayArchive, Axes, agree
 from armagnn.errors import ArmagnnError, DataError, DTypeError, ParameterError, shown
+from armagnn.operators import CSR
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Arrays = dict[str, NDArray[Any]]
+DatasetT = TypeVar("DatasetT", bound="DataclassInstance")
 FORMATS: Final = (
     "Datasets are .npz archives of named arrays, of labelled nodes or of graphs (numpy.savez), or folders of text "
     "files in TU's format; docs/data.md lists the arrays and the files."
@@ -107,6 +114,14 @@ def as_array(name: str, value: Any) -> NDArray[Any]:
 def as_tensor(array: NDArray[Any] | None) -> Tensor | None:
     """Return an array, if there is one, as a tensor of the same memory."""
     return None if array is None else torch.from_numpy(array)
+
+
+def on_device(dataset: DatasetT, device: torch.device | str) -> DatasetT:
+    """Return a frozen dataclass with every tensor on `device`."""
+    place = check_device(device)
+    values = {each.name: getattr(dataset, each.name) for each in fields(dataset)}
+    moved: dict[str, Any] = {name: v.to(place) for name, v in values.items() if isinstance(v, Tensor | CSR)}
+    return replace(dataset, **moved)
 
 
 def digest_of(arrays: Arrays) -> str:

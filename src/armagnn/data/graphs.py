@@ -28,6 +28,7 @@ from armagnn.data.arrays import (
     class_labels,
     digest_of,
     integers,
+    on_device,
     read_arrays,
     read_file,
     reals,
@@ -203,11 +204,7 @@ class GraphsDataset:
 
     def to(self, device: torch.device | str) -> GraphsDataset:
         """The same dataset with every tensor on `device`."""
-        place = checks.device(device)
-        names = ("edge_index", "ptr", "y", "node_labels", "node_attr", "edge_labels", "edge_weight", "split")
-        tensors: dict[str, Any] = {name: getattr(self, name) for name in names}
-        moved: dict[str, Any] = {name: None if t is None else t.to(place) for name, t in tensors.items()}
-        return replace(self, **moved)
+        return on_device(self, device)
 
     def __len__(self) -> int:
         return self.num_graphs

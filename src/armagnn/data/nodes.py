@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from armagnn.checks import choice, instance, tensor
-from armagnn.checks import device as device_of
 from armagnn.data.archives import Axes
 from armagnn.data.arrays import (
     NO_LABEL,
@@ -24,6 +23,7 @@ from armagnn.data.arrays import (
     check_range,
     class_labels,
     integers,
+    on_device,
     read_arrays,
     read_file,
     reals,
@@ -188,18 +188,7 @@ class NodeDataset:
 
     def to(self, device: torch.device | str) -> NodeDataset:
         """The same dataset with every tensor on `device`."""
-        place = device_of(device)
-        return replace(
-            self,
-            x=self.x.to(place),
-            edge_index=self.edge_index.to(place),
-            y=self.y.to(place),
-            train_idx=self.train_idx.to(place),
-            val_idx=self.val_idx.to(place),
-            test_idx=self.test_idx.to(place),
-            graph=None if self.graph is None else self.graph.to(place),
-            edge_weight=None if self.edge_weight is None else self.edge_weight.to(place),
-        )
+        return on_device(self, device)
 
     def derived(self, change: str) -> NodeDataset:
         """The same dataset with another checksum, for something that was done to it."""

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from armagnn.checks import choice, finite, ids, real, tensor
-from armagnn.checks import device as check_device
-from armagnn.data.arrays import check_precision, single
+from armagnn.data.arrays import check_precision, on_device, single
 from armagnn.errors import DeviceError, ParameterError, ShapeError
 from armagnn.operators import CSR
 
@@ -127,8 +126,7 @@ class Scaler:
 
     def to(self, device: torch.device | str) -> Scaler:
         """The same scaler on `device`."""
-        place = check_device(device)
-        return Scaler(self.mean.to(place), self.deviation.to(place))
+        return on_device(self, device)
 
     def _check(self, x: Tensor) -> None:
         """Refuse what does not have the columns."""

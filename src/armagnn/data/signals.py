@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final
 
@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from armagnn.checks import choice, dense, tensor
-from armagnn.checks import device as device_of
 from armagnn.checks import ids as checks_ids
+from armagnn.data.arrays import on_device
 from armagnn.errors import DataError, DTypeError, ParameterError
 from armagnn.operators import entries
 
@@ -131,11 +131,7 @@ class SignalsDataset:
 
     def to(self, device: torch.device | str) -> SignalsDataset:
         """The same dataset with every tensor on `device`."""
-        place = device_of(device)
-        names = ("edge_index", "x", "y", "train_idx", "val_idx", "test_idx", "edge_weight", "table")
-        tensors: dict[str, Any] = {name: getattr(self, name) for name in names}
-        moved: dict[str, Any] = {name: None if t is None else t.to(place) for name, t in tensors.items()}
-        return replace(self, **moved)
+        return on_device(self, device)
 
     def __len__(self) -> int:
         return self.num_signals

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from armagnn.checks import instance, integer, tensor
-from armagnn.data.arrays import NO_LABEL, Arrays, check_range, check_shape, integers, pack_arrays, read_arrays
+from armagnn.data.arrays import NO_LABEL, check_range, check_shape, integers, read_arrays
 from armagnn.data.graphs import GraphsDataset
 from armagnn.errors import DataError, ParameterError
 from armagnn.kernels.random import bits
@@ -130,26 +130,6 @@ def content_sha256(dataset: GraphsDataset) -> str:
     for part in (dataset.ptr, dataset.edge_index, dataset.y):
         digest.update(np.ascontiguousarray(part.cpu().numpy()).tobytes())
     return digest.hexdigest()
-
-
-def pack_folds(dataset: GraphsDataset, seed: int = SEED) -> bytes:
-    """Return the file of a dataset's folds: ``fold`` (G,), ``val`` (the ids, fold after fold), ``val_ptr`` (11,).
-
-    With them go the seed and the checksums of the dataset's file and content.
-    """
-    drawn = draw_folds(dataset.y, seed)
-    fold = np.full(dataset.num_graphs, -1, dtype=np.int8)
-    for k, one in enumerate(drawn):
-        fold[one.test.numpy()] = k
-    arrays: Arrays = {
-        "fold": fold,
-        "val": torch.cat([one.val for one in drawn]).numpy().astype(np.int32),
-        "val_ptr": np.cumsum([0, *(len(one.val) for one in drawn)]).astype(np.int32),
-        "seed": np.array(seed),
-        "sha256": np.array(dataset.sha256),
-        "content_sha256": np.array(content_sha256(dataset)),
-    }
-    return pack_arrays(arrays)
 
 
 def _kept(dataset: GraphsDataset) -> list[Fold]:

@@ -10,7 +10,6 @@ the same in a set of any size.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -41,17 +40,9 @@ MOST_PER_CLASS: Final = 2**24
 Points = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """How many graphs a class has, and from which range the number n of nodes is drawn (the last one excluded)."""
-
-    per_class: int
-    low: int
-    high: int
-
-
-NORMAL: Final = Sizes(600, 100, 200)
-SMALL: Final = Sizes(100, 40, 80)
+NORMAL: Final = (600, 100, 200)
+SMALL: Final = (100, 40, 80)
+"""How many graphs a class has, and from which range the number n of nodes is drawn (the last one excluded)."""
 
 
 def make_bench_hard(seed: int, *, small: bool = False, per_class: int | None = None) -> Arrays:
@@ -66,14 +57,14 @@ def make_bench_hard(seed: int, *, small: bool = False, per_class: int | None = N
         (array([60, 78, 72, 75], dtype=int32), [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2])
     """
     seed = check_seed(seed)
-    sizes = SMALL if flag("small", small) else NORMAL
-    count = sizes.per_class if per_class is None else per_class
+    usual, low, high = SMALL if flag("small", small) else NORMAL
+    count = usual if per_class is None else per_class
     count = integer("per_class", count, 1, MOST_PER_CLASS)
     edges, labels, nodes, split = [], [], [0], []
     for graph_class, arrangement in enumerate(ARRANGEMENTS):
         for number in range(count):
-            words = _words(seed, graph_class * MOST_PER_CLASS + number, sizes.high)
-            points, colours = _clouds(words, sizes, arrangement)
+            words = _words(seed, graph_class * MOST_PER_CLASS + number, high)
+            points, colours = _clouds(words, low, high, arrangement)
             edges.append(_nearest(points) + nodes[-1])
             labels.append(colours)
             nodes.append(nodes[-1] + len(points))
@@ -98,9 +89,9 @@ def _part(test: float, val: float) -> int:
     return 2 if test < TEST_SHARE else 1 if val < VAL_SHARE else 0
 
 
-def _clouds(words: Points, sizes: Sizes, arrangement: tuple[int, ...]) -> tuple[Points, NDArray[np.int64]]:
+def _clouds(words: Points, low: int, high: int, arrangement: tuple[int, ...]) -> tuple[Points, NDArray[np.int64]]:
     """Return the points of the three clouds, divided by the maximum of each axis, and their colours."""
-    third = (sizes.low + int(words[0] * (sizes.high - sizes.low))) // 3
+    third = (low + int(words[0] * (high - low))) // 3
     draws = words[4 : 4 + 12 * third].reshape(3, third, 4)
     clouds = (_moons(draws[0]), _quantiles(draws[1]), _blob(draws[2]))
     points = np.concatenate([cloud + PLACES[place] for (cloud, _), place in zip(clouds, arrangement, strict=True)])

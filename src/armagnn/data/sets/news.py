@@ -92,7 +92,7 @@ def prepare_news(
         seed: of word2vec, which runs in one thread.
         k: neighbours of a word.
     """
-    documents = _read(content, source)
+    documents = read_documents(content, source)
     tokenised = [tokens(strip(row["text"])) for row in documents]
     training = [found for row, found in zip(documents, tokenised, strict=True) if row["split"] == "train"]
     frequency = Counter(word for found in training for word in found)
@@ -170,7 +170,8 @@ def _parts(test: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor
     return train[order[held:]].sort().values, train[order[:held]].sort().values, test.nonzero().squeeze(1)
 
 
-def _read(content: bytes, source: str) -> list[dict[str, Any]]:
+def read_documents(content: bytes, source: str) -> list[dict[str, Any]]:
+    """Return the rows of the raw file, each with its split, label and text."""
     try:
         rows = [json.loads(line) for line in gunzip(content, source).splitlines()]
         if not all(row["split"] in LEAST and isinstance(row["text"], str) and row["label"] >= 0 for row in rows):

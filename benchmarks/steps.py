@@ -13,14 +13,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
-from armagnn_paper.graph_signal import signal_config
-from armagnn_paper.graph_tables import graph_config
-from armagnn_paper.node_classification import paper_config
-from armagnn_paper.published_graphs import REGRESSION
 
 from armagnn.tasks.contract import Room
 from armagnn.training import Trials
 from armagnn.training.cuda_graphs import EAGER, Recorder
+from armagnn_paper.table import Cell, experiment_of
+from armagnn_paper.tables import MOLECULAR, TABLES
 
 DEVICE = torch.device("cuda")
 WARMUP, PROFILED, SHOWN = 2, 2, 24
@@ -37,18 +35,14 @@ CASES = [
 """Dataset, method, seeds (of QM9: of each property), replays."""
 
 
-def make(dataset: str, method: str, seeds: int) -> Trials:
-    """The trials of a cell, ready for the first epoch."""
-    if dataset in ("mnist", "20news"):
-        signals = signal_config(dataset, method, "paper" if dataset == "mnist" else "defferrard")
-        trials = signals.make([signals.setting(seed) for seed in range(seeds)], 0, DEVICE)
-    elif dataset == "ppi":
-        nodes = paper_config(dataset, method)
-        trials = nodes.make([nodes.setting(seed) for seed in range(seeds)], 0, DEVICE)
-    else:
-        configs = [graph_config(name, method) for name in (REGRESSION if dataset == "qm9" else [dataset])]
-        settings = [config.setting(seed) for config in configs for seed in range(seeds)]
-        trials = configs[0].make(settings, 0, DEVICE)
+def make(dataset: str, method: str, seeds: int, device: torch.device = DEVICE) -> Trials:
+    """The trials of a cell, ready for the first epoch; all properties of QM9 are one batch."""
+    names = MOLECULAR.datasets if dataset == "qm9" else (dataset,)
+    table = next(table for table in TABLES.values() if names[0] in table.datasets)
+    protocol = "defferrard" if dataset == "20news" else "paper"
+    experiments = [experiment_of(table.config(Cell(name, method, protocol))) for name in names]
+    settings = [experiment.setting(seed) for experiment in experiments for seed in range(seeds)]
+    trials = experiments[0].trials(settings, 0, device)
     trials.task.start(0)
     return trials
 
@@ -61,9 +55,8 @@ def go(trials: Trials, work: Callable[..., None], rooms: Sequence[Room]) -> None
     torch.cuda.synchronize()
 
 
-for dataset, method, seeds, replays in CASES:
-    if sys.argv[1:] and dataset not in sys.argv[1:]:
-        continue
+def measure(dataset: str, method: str, seeds: int, replays: int) -> None:
+    """Print what a step of a cell costs, and its largest kernels."""
     trials, recorder = make(dataset, method, seeds), Recorder(DEVICE)
     rooms = [trials.task.room(step % trials.task.steps) for step in range(replays)]
     go(trials, trials._one_step, rooms[:WARMUP])
@@ -83,4 +76,9 @@ for dataset, method, seeds, replays in CASES:
     )
     for row in kernels[:SHOWN]:
         print(f"  {row.self_device_time_total / PROFILED / 1e3:7.3f} ms {row.count / PROFILED:5.0f} x {row.key[:100]}")
-    del trials, recorder, record
+
+
+if __name__ == "__main__":
+    for case in CASES:
+        if case[0] in (sys.argv[1:] or case):
+            measure(*case)

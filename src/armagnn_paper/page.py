@@ -137,8 +137,8 @@ class Section:
     def _behind(self, dataset: str, cells: Mapping[Cell, Summary]) -> str:
         """Which methods (with trials in all folds) fall short of the paper by more than its deviation."""
         table, short = self.table, dict[str, list[str]]()
-        folds = len({fold for _, fold in table.places(1)})
-        run = {place: cell for place, cell in self._own(dataset, cells).items() if folds in (1, len(set(cell.folds)))}
+        folds, own = len({fold for _, fold in table.places(1)}), self._own(dataset, cells)
+        run = {place: cell for place, cell in own.items() if folds in (1, len(set(cell.folds)))}
         for (method, way), cell in run.items():
             if dataset in table.published.get(method, {}):
                 mean, deviation = table.published[method][dataset]
@@ -147,8 +147,11 @@ class Section:
                     short.setdefault(method, []).append(TITLES[way])
         lines = []
         for method, ways in short.items():
-            fine = [TITLES[way] for name, way in run if name == method and TITLES[way] not in ways]
-            lines.append(f"{LABELS[method]}, {' and '.join(ways)}" + "".join(f" ({way} it is not)" for way in fine))
+            others = [way for way in table.own_protocols(dataset, method) if TITLES[way] not in ways]
+            notes = [f" ({TITLES[way]} it is not)" for way in others if (method, way) in run]
+            missing = [way for way in others if (method, way) not in own and way in table.protocols]
+            notes += [f" (not run {' or '.join(TITLES[way] for way in missing)})"] if missing else []
+            lines.append(f"{LABELS[method]}, {' and '.join(ways)}{''.join(notes)}")
         return f"Short of the paper by more than its deviation: {'; '.join(lines)}." if lines else ""
 
 

@@ -185,7 +185,7 @@ def test_what_falls_short_is_named() -> None:
     )
     cells = {("mutag", "gat", "paper"): few, ("mutag", "gcn", "paper"): low, ("mutag", "mlp", "paper"): low}
     head = "Short of the paper by more than its deviation: "
-    assert OF_GRAPHS._behind("mutag", cells) == f"{head}GCN, text read literally."
+    assert OF_GRAPHS._behind("mutag", cells) == f"{head}GCN, text read literally (not run tuned)."
     cells |= {("mutag", "arma", "paper"): low, ("mutag", "arma", "tuned"): low, ("mutag", "gcn", "tuned"): high}
     assert OF_GRAPHS._behind("mutag", cells) == (
         f"{head}ARMA, text read literally and tuned; GCN, text read literally (tuned it is not)."
@@ -218,7 +218,7 @@ def test_a_property_falls_short_upwards() -> None:
     low, high = (Summary((value,) * 3, frozenset(), ("0",) * 3) for value in (0.1, 0.9))
     cells = {("qm9/mu", "arma", "paper"): high, ("qm9/mu", "gcn", "paper"): low, ("qm9/mu", "mlp", "paper"): high}
     told = "Short of the paper by more than its deviation: ARMA, text read literally"
-    assert OF_MOLECULES._behind("qm9/mu", cells) == f"{told}."
+    assert OF_MOLECULES._behind("qm9/mu", cells) == f"{told} (not run tuned)."
     assert OF_MOLECULES._behind("qm9/mu", cells | {("qm9/mu", "arma", "tuned"): low}) == f"{told} (tuned it is not)."
     assert OF_MOLECULES._behind("qm9/mu", cells | {("qm9/mu", "arma", "tuned"): high}) == f"{told} and tuned."
 

@@ -74,7 +74,7 @@ def print_report(console: Console, run: training.Run) -> None:
         if name.startswith(ABSOLUTE):
             deviation = f" ± {found['std']:.2g}" if several else ""
             console.print(
-                f"{name.removeprefix(ABSOLUTE)}: mean absolute error on test graphs {found['mean']:.4g}{deviation}, in "
+                f"{name.removeprefix(ABSOLUTE)}: mean absolute error on test {config.kind} {found['mean']:.4g}{deviation}, in "
                 "its own units",
                 highlight=False,
                 markup=False,

@@ -238,8 +238,8 @@ def check_precision(array: NDArray[Any], where: str) -> None:
             )
 
 
-def check_varied(targets: NDArray[Any], where: str) -> None:
-    """Refuse real targets (G, T) with a column in which all are the same.
+def check_varied(targets: NDArray[Any], where: str, of: str = "graphs") -> None:
+    """Refuse real targets (G, T) of graphs, or of other things, with a column in which all are the same.
 
     Example:
         >>> check_varied(np.array([[1.0, 0.5], [2.0, 0.5]]), "y")
@@ -251,7 +251,7 @@ def check_varied(targets: NDArray[Any], where: str) -> None:
     if len(targets) > 1 and same.any():
         column = int(same.argmax())
         raise DataError(
-            f"{where}, column {column + 1}: all graphs have the target {targets[0, column]:g}; there is nothing to "
+            f"{where}, column {column + 1}: all {of} have the target {targets[0, column]:g}; there is nothing to "
             "learn. Leave it out."
         )
 

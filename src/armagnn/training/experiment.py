@@ -48,6 +48,8 @@ class Experiment(ABC):
         self.config = config
         config.torch_device()
         self.dataset = instance("data", config.load() if data is None else data, self.DATA, f"a {self.DATA.__name__}")
+        if getattr(self.dataset, "regression", False) and config.stop_on != "loss":
+            raise ParameterError(f"stop_on is {config.stop_on!r}, but real targets have no accuracy; use 'loss'.")
         self.sha256: str = self.dataset.sha256
         self.notes: tuple[str, ...] = getattr(self.dataset, "notes", ())
 

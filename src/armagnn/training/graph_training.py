@@ -55,8 +55,6 @@ class GraphsExperiment(Experiment):
         super().__init__(config, data)
         self.plain = plain = self.dataset
         self.dataset = with_bond_orders(plain) if config.edges == "bond orders" else plain
-        if plain.regression and config.stop_on != "loss":
-            raise ParameterError(f"stop_on is {config.stop_on!r}, but real targets have no accuracy; use 'loss'.")
         if config.one_target and config.one_target not in plain.targets:
             raise UnknownNameError("target", config.one_target, plain.targets)
         self.features = features_of(plain)

@@ -130,7 +130,8 @@ def swap(name: str, value: object) -> Change:
         (swap("y", np.zeros(6, np.int64)), "0 .. C-1"),  # one class only
         (swap("y", np.full(6, -1)), "0 .. C-1"),
         (swap("y", np.zeros(5, np.int64)), "one for each"),
-        (swap("y", np.zeros(6)), "y is float64"),
+        (swap("y", np.zeros(6, dtype=bool)), "y is bool"),
+        (swap("y", np.zeros(6)), "all nodes have the target 0"),
         (put("train_idx", 0, 6), "train_idx holds 1 .. 6"),
         (put("val_idx", 0, -1), "val_idx holds -1"),
         (put("test_idx", 0, 2), "test_idx and val_idx share 1 node"),

@@ -13,9 +13,11 @@ from rich.text import Text
 from armagnn import training
 from armagnn.cli.consoles import output_console, whole_table
 
-COLUMNS: Final = {"accuracy": "acc. %", "micro_f1": "micro-F1 %", "mse": "MSE"}
+COLUMNS: Final = {"accuracy": "acc. %", "micro_f1": "micro-F1 %", "mse": "MSE", "r2": "R²"}
 PERCENT: Final = ("accuracy", "micro_f1")
-ABSOLUTE: Final = "mae "
+ERRORS: Final = {"mae": "mean absolute error", "rmse": "root mean squared error"}
+"""Metrics of a target in its own units: "mae NAME"."""
+
 PUBLISHED: Final = "armagnn.published"
 """The group of entry points that know published numbers: functions of a configuration."""
 
@@ -71,11 +73,11 @@ def print_report(console: Console, run: training.Run) -> None:
         table.add_row("paper", "", "", *(text if column == ("test", "accuracy") else "" for column in shown))
     console.print(table)
     for name, found in metrics["test"].items():
-        if name.startswith(ABSOLUTE):
+        error, _, target = name.partition(" ")
+        if error in ERRORS:
             deviation = f" ± {found['std']:.2g}" if several else ""
             console.print(
-                f"{name.removeprefix(ABSOLUTE)}: mean absolute error on test {config.kind} {found['mean']:.4g}{deviation}, in "
-                "its own units",
+                f"{target}: {ERRORS[error]} on test {config.kind} {found['mean']:.4g}{deviation}, in its own units",
                 highlight=False,
                 markup=False,
             )

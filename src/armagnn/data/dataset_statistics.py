@@ -90,13 +90,17 @@ def _of_nodes(data: NodeDataset) -> Statistics:
     if data.graph is not None:
         graphs = [len(set(data.graph[data.idx(split)].tolist())) for split in SPLITS]
         found |= {"graphs": data.num_graphs, "split of graphs": "/".join(map(str, graphs))}
-    found |= {"nodes": data.num_nodes, "features": data.num_features, "classes": data.num_classes}
-    found["labels a node"] = "many" if data.multilabel else "one"
+    found |= {"nodes": data.num_nodes, "features": data.num_features}
+    if data.regression:
+        known = data.y[~data.y.isnan()].double()
+        found["target, mean ± deviation"] = f"{known.mean():.5g} ± {known.std(correction=0):.5g}"
+    else:
+        found |= {"classes": data.num_classes, "labels a node": "many" if data.multilabel else "one"}
     found["split"] = "/".join(str(len(data.idx(split))) for split in SPLITS)
     if data.multilabel:
         found["nodes in no split"] = data.num_nodes - sum(len(data.idx(split)) for split in SPLITS)
     else:
-        found["nodes without a label"] = int((data.y == NO_LABEL).sum())
+        found["nodes without a label"] = int((data.y.isnan() if data.regression else data.y == NO_LABEL).sum())
     return found | _edges(data.edge_index, data.num_nodes)
 
 

@@ -20,7 +20,9 @@ from armagnn.data.arrays import (
     Arrays,
     as_tensor,
     check_digest,
+    check_precision,
     check_range,
+    check_varied,
     class_labels,
     integers,
     on_device,
@@ -28,6 +30,7 @@ from armagnn.data.arrays import (
     read_file,
     reals,
     sha256_of,
+    single,
 )
 from armagnn.data.catalogue import CATALOGUE
 from armagnn.data.edges import edges_of
@@ -44,7 +47,7 @@ SPLITS: Final = ("train", "val", "test")
 # eq=False: comparing tensors gives tensors, so datasets are compared by `sha256`, not by ==.
 @dataclass(frozen=True, eq=False)
 class NodeDataset:
-    """One graph, X, labels y and the split of its nodes: what node classification needs.
+    """One graph, X, labels or real targets y, and the split of its nodes: node classification and node regression.
 
     Several graphs are one graph of several components; then `graph` tells them apart, and :meth:`part` takes the
     graphs of one split for inductive learning.
@@ -54,11 +57,12 @@ class NodeDataset:
         x: node features X, (N, F), float32, sparse or dense, scaled as `features` says.
         edge_index: (2, E) int64, source and target of every directed edge; both directions of each.
         y: (N,) int64 labels 0 .. C-1, or -1 for a node without a label; or, where a node may have many labels,
-            (N, C) float32 of 0 and 1, zero for a node whose labels are unknown.
+            (N, C) float32 of 0 and 1, zero for a node whose labels are unknown; or (N,) float32, the real targets of a
+            regression, NaN for a node without a target.
         train_idx: ids of the labelled nodes to learn from.
         val_idx: ids of the labelled nodes to choose on.
         test_idx: ids of the labelled nodes to report on.
-        num_classes: C.
+        num_classes: C; 0 for a regression.
         sha256: checksum of the file (and of what was done to it, by :meth:`part` or :meth:`with_random_split` say);
             two datasets with one checksum are the same.
         graph: (N,) int64, the graph 0 .. G-1 of each node, where there are several.
@@ -119,6 +123,16 @@ class NodeDataset:
         """May a node have many labels (y is (N, C), 0 or 1) rather than one (y is (N,))?"""
         return self.y.dim() == 2
 
+    @property
+    def regression(self) -> bool:
+        """Are there real targets (y is (N,) float32) rather than classes?"""
+        return self.y.dim() == 1 and self.y.is_floating_point()
+
+    @property
+    def num_outputs(self) -> int:
+        """What a network has to put out for each node: the target of a regression, or scores of C classes."""
+        return 1 if self.regression else self.num_classes
+
     def operator(self, kind: Kind = "arma", **options: Any) -> GraphOperator:
         """The graph as an operator on the device of the dataset, D^-1/2 A D^-1/2 by default.
 
@@ -175,6 +189,8 @@ class NodeDataset:
         seed = check_seed(seed)
         if self.multilabel:
             raise ParameterError(f"{self.name} has many labels per node: a split by classes needs one label per node.")
+        if self.regression:
+            raise ParameterError(f"{self.name} has real targets: a split by classes needs classes.")
         train_idx, val_idx, test_idx = random_split(self.y, seed, per_class=per_class, val=val, test=test)
         return replace(
             self,
@@ -201,7 +217,7 @@ class NodeDataset:
         graphs = "" if self.graph is None else f"graphs={self.num_graphs}, "
         return (
             f"NodeDataset({self.name!r}, {graphs}nodes={self.num_nodes}, edges={self.edge_index.shape[1]}, "
-            f"features={self.num_features}, classes={self.num_classes}, "
+            f"features={self.num_features}, {'targets=1' if self.regression else f'classes={self.num_classes}'}, "
             f"split={len(self.train_idx)}/{len(self.val_idx)}/{len(self.test_idx)})"
         )
 
@@ -228,6 +244,7 @@ AXES: Final[Axes] = {
 SPARSE: Final = ("x_indptr", "x_indices", "x_data", "x_shape")
 OTHERS: Final = ("edge_index", "y", "train_idx", "val_idx", "test_idx")
 ARRAYS: Final = (*SPARSE, *OTHERS)
+REGRESSION: Final = "y: real numbers, so this is a regression (classes are integers); NaN: a node without a target."
 MAX_FEATURES: Final = 2**24  # a damaged x_shape must not ask for all the memory there is
 
 
@@ -235,11 +252,11 @@ def read_node_file(path: str | Path, *, sha256: str | None = None, features: Fea
     """Read a :class:`NodeDataset` from an ``.npz`` file; with `sha256`, only from exactly that file.
 
     The file holds X as CSR (``x_indptr, x_indices, x_data, x_shape``) or dense (``x``, (N, F)), ``edge_index`` (2, E),
-    ``y`` (N,) with -1 for "no label", and ``train_idx, val_idx, test_idx``; and may hold ``edge_weight`` (E,). Edges
-    are undirected: a direction that is missing is added, an edge that is listed again counts once. `features` says how
-    X is scaled, by default standardised on training nodes: see :data:`armagnn.data.scaling.FEATURES`. `notes` of the
-    dataset say what was done. Everything is checked here, once, so that nothing later has to be:
-    :class:`~armagnn.errors.DataError` says what is wrong.
+    ``y`` (N,), integers with -1 for "no label" or the floats of a regression with NaN for "no target", and ``train_idx,
+    val_idx, test_idx``; and may hold ``edge_weight`` (E,). Edges are undirected: a direction that is missing is added,
+    an edge that is listed again counts once. `features` says how X is scaled, by default standardised on training
+    nodes: see :data:`armagnn.data.scaling.FEATURES`. `notes` of the dataset say what was done. Everything is checked
+    here, once, so that nothing later has to be: :class:`~armagnn.errors.DataError` says what is wrong.
 
     Example:
         >>> dataset = read_node_file("citeseer.npz")  # doctest: +SKIP
@@ -260,7 +277,7 @@ def parse_node_file(
     x = _features(arrays, source)
     num_nodes = int(x.shape[0])
     edges = edges_of(arrays, num_nodes, source)
-    y, num_classes = class_labels(arrays, num_nodes, source)
+    y, num_classes = _targets(arrays, num_nodes, source)
     splits = _splits(arrays, y, source)
     scaled_x, said = scaled(x, how, splits["train_idx"], source)
     data = NodeDataset(
@@ -273,7 +290,7 @@ def parse_node_file(
         edge_weight=as_tensor(edges.weight),
         provenance=provenance or name,
         features=how,
-        notes=edges.notes if known else (said, *edges.notes),
+        notes=edges.notes if known else (said, *edges.notes, *([] if num_classes else [REGRESSION])),
         **{name: torch.from_numpy(ids) for name, ids in splits.items()},
     )
     # the checksum of a file alone means what armagnn 0.1 made of it: rows, and edges as they are listed
@@ -333,7 +350,20 @@ def _sparse(arrays: Arrays, source: str) -> sp.csr_array:
     return x
 
 
-def _splits(arrays: Arrays, y: NDArray[np.int64], source: str) -> dict[str, NDArray[np.int64]]:
+def _targets(arrays: Arrays, num_nodes: int, source: str) -> tuple[NDArray[Any], int]:
+    """Return ``y`` and the number of classes, which is 0 for real targets."""
+    y = arrays["y"]
+    if y.dtype.kind != "f":
+        return class_labels(arrays, num_nodes, source)
+    if y.shape != (num_nodes,):
+        raise DataError(f"{source}: y has shape {y.shape}; it must be ({num_nodes},), one target a node, NaN for none.")
+    known = y[~np.isnan(y)]
+    check_precision(known, f"{source}: y")
+    check_varied(single(known, f"{source}: y", "targets")[:, None], f"{source}: y", of="nodes")
+    return y.astype(np.float32), 0
+
+
+def _splits(arrays: Arrays, y: NDArray[Any], source: str) -> dict[str, NDArray[np.int64]]:
     splits = {f"{part}_idx": integers(arrays, f"{part}_idx", source) for part in SPLITS}
     owner = np.full(y.size, -1)
     for position, (name, ids) in enumerate(splits.items()):
@@ -348,7 +378,7 @@ def _splits(arrays: Arrays, y: NDArray[np.int64], source: str) -> dict[str, NDAr
             raise DataError(
                 f"{source}: {name} and {other}_idx share {int((taken >= 0).sum())} node(s); splits are disjoint."
             )
-        if (y[ids] == NO_LABEL).any():
+        if (np.isnan(y[ids]) if y.dtype.kind == "f" else y[ids] == NO_LABEL).any():
             raise DataError(f"{source}: {name} holds nodes without a label.")
         owner[ids] = position
     return splits

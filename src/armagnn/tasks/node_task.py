@@ -1,4 +1,4 @@
-"""Node classification (Section 6): the network of two convolutions, and what is asked of it."""
+"""Node classification (Section 6) and node regression: the network of two convolutions, and what is asked of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from armagnn import checks
 from armagnn.arguments import checked
-from armagnn.data import NodeDataset
+from armagnn.data import NodeDataset, Scaler
 from armagnn.errors import ParameterError
 from armagnn.nn import ARMAConv, make_conv
 from armagnn.nn.conv import check_features
@@ -162,6 +162,8 @@ class Part:
 class NodeTask:
     """Loss and metrics of a network on the splits of a dataset; of several graphs, each split sees only its own.
 
+    The targets of a regression are standardised by what the training nodes have.
+
     Example:
         >>> from armagnn.data import load
         >>> cora = load("cora")
@@ -173,7 +175,7 @@ class NodeTask:
 
     @checked
     def __init__(self, dataset: NodeDataset, net: NodeNet, dtype: torch.dtype = torch.float32) -> None:
-        self.dataset = dataset
+        self.dataset, self.scaler = dataset, target_scaler(dataset)
         self.parts: dict[str, Part] = {}
         x, op = dataset.x, None
         for split in ("train", "val", "test"):
@@ -182,7 +184,8 @@ class NodeTask:
                 x = part.x.to(dtype)
                 op = net.conv1.operator(part.edge_index, part.num_nodes, part.edge_weight, dtype)
             idx = part.idx(split)
-            self.parts[split] = Part(x, op, idx, part.y.index_select(0, idx))
+            y = part.y.index_select(0, idx)
+            self.parts[split] = Part(x, op, idx, y if self.scaler is None else self.scaler(y[:, None]).to(dtype))
 
     @property
     def steps(self) -> int:
@@ -211,13 +214,20 @@ class NodeTask:
     @checked
     def loss(self, predict: Predict, batch: Part, target: Tensor | None = None) -> Tensor:
         """The loss on the nodes of the batch, a tensor without axes."""
-        return cross_entropy(batch.logits(predict), batch.y)
+        outputs = batch.logits(predict)
+        return cross_entropy(outputs, batch.y) if self.scaler is None else F.mse_loss(outputs, batch.y)
 
     @checked
     def metrics(self, predict: Predict, split: str, target: Tensor | None = None) -> dict[str, Tensor]:
-        """Loss and accuracy (and, with many labels per node, micro_f1) on the nodes of a split, without axes."""
+        """Loss and accuracy (and, with many labels per node, micro_f1) on the nodes of a split, without axes.
+
+        Of a regression loss and mse (of standardised targets; they are the same), r2, and in the target's own units
+        "mae target" and "rmse target".
+        """
         part = self.parts[checks.choice("split", split, self.parts)]
         logits = part.logits(predict)
+        if self.scaler is not None:
+            return regression_metrics(logits, part.y, self.scaler.deviation)
         found = {"loss": cross_entropy(logits, part.y).double(), "accuracy": accuracy(logits, part.y)}
         return found | ({"micro_f1": micro_f1(logits, part.y)} if self.dataset.multilabel else {})
 
@@ -243,6 +253,34 @@ def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
         # there torch takes its loss apart in Python, which is slower
         return -logits.log_softmax(-1).gather(-1, y.unsqueeze(-1)).mean()
     return F.cross_entropy(logits, y)
+
+
+def regression_metrics(outputs: Tensor, y: Tensor, unit: Tensor) -> dict[str, Tensor]:
+    """The errors of standardised targets y (n, 1), whose deviation in their own units is `unit` (1,).
+
+    R2 = 1 - sum (y - output)^2 / sum (y - mean y)^2; 0 where all targets are the same.
+
+    Example:
+        >>> import torch
+        >>> y = torch.tensor([[-1.0], [0.0], [1.0]])
+        >>> {name: round(v.item(), 3) for name, v in regression_metrics(y / 2, y, torch.tensor([10.0])).items()}
+        {'loss': 0.167, 'mse': 0.167, 'r2': 0.75, 'mae target': 3.333, 'rmse target': 4.082}
+    """
+    errors, y, unit = (outputs - y).double(), y.double(), unit.double().squeeze(0)
+    mse, spread = errors.square().mean(), (y - y.mean()).square().mean()
+    r2 = torch.where(spread > 0, 1 - mse / spread, 0.0)
+    return {
+        "loss": mse,
+        "mse": mse,
+        "r2": r2,
+        "mae target": errors.abs().mean() * unit,
+        "rmse target": mse.sqrt() * unit,
+    }
+
+
+def target_scaler(dataset: NodeDataset) -> Scaler | None:
+    """The scaling of the targets of a regression, as the training nodes have it; None of classes."""
+    return Scaler.fit(dataset.y[:, None], dataset.train_idx, floor=0.0) if dataset.regression else None
 
 
 def accuracy(logits: Tensor, y: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from armagnn.training.description import Description
     from armagnn.training.experiment import predict
     from armagnn.training.graph_training import GraphsPrediction
-    from armagnn.training.node_training import NodesPrediction
+    from armagnn.training.node_training import NodesPrediction, NodesValues
     from armagnn.training.outcome import Outcome, Setting
     from armagnn.training.run_folder import Run
     from armagnn.training.signal_training import SignalsPrediction
@@ -28,6 +28,7 @@ __all__ = [
     "GraphsPrediction",
     "NodesConfig",
     "NodesPrediction",
+    "NodesValues",
     "Observer",
     "Outcome",
     "Run",
@@ -46,7 +47,7 @@ lazily(
         "armagnn.training.description": "Description",
         "armagnn.training.experiment": "predict",
         "armagnn.training.graph_training": "GraphsPrediction",
-        "armagnn.training.node_training": "NodesPrediction",
+        "armagnn.training.node_training": "NodesPrediction NodesValues",
         "armagnn.training.outcome": "Outcome Setting",
         "armagnn.training.run_folder": "Run",
         "armagnn.training.signal_training": "SignalsPrediction",

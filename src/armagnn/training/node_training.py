@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,6 +14,7 @@ from armagnn.checks import real_tensor
 from armagnn.data import NodeDataset
 from armagnn.errors import ShapeError
 from armagnn.tasks import NodeNet, NodeTask, conv_options
+from armagnn.tasks.node_task import target_scaler
 from armagnn.training.experiment import Experiment, csv_text, split_names
 from armagnn.training.task_configs import NodesConfig
 
@@ -42,7 +43,7 @@ class NodesExperiment(Experiment):
         return NodeNet(
             config.conv,
             self.dataset.num_features,
-            self.dataset.num_classes,
+            self.dataset.num_outputs,
             hidden=config.hidden,
             act=config.act,
             input_dropout=config.input_dropout,
@@ -61,10 +62,13 @@ class NodesExperiment(Experiment):
         return self.dataset.to(self.config.torch_device())
 
     @torch.no_grad()
-    def predict(self, net: NodeNet) -> NodesPrediction:
+    def predict(self, net: NodeNet) -> NodesPrediction | NodesValues:
         """What a network says of every node, on the CPU."""
         data = self.dataset
         logits = net(data.x, net.conv1.operator(data.edge_index, data.num_nodes, data.edge_weight))
+        scaler = target_scaler(data)
+        if scaler is not None:
+            return NodesValues(data, scaler.inverse(logits).squeeze(-1))
         return NodesPrediction(data, torch.sigmoid(logits) if data.multilabel else torch.softmax(logits, dim=-1))
 
 
@@ -103,11 +107,31 @@ class NodesPrediction:
 
         The column is ``label``, or ``labels`` (separated by blanks) where a node may have many.
         """
-        data = self.dataset
-        columns: dict[str, Iterable[object]] = {"node": range(data.num_nodes)}
-        if data.graph is not None:
-            columns["graph"] = data.graph.tolist()
-        columns["split"] = split_names(data.num_nodes, data.idx)
-        columns["labels" if data.multilabel else "label"] = self.labels()
-        columns |= {f"p_{c}": column for c, column in enumerate(self.probabilities.t().tolist())}
-        return csv_text(columns, zip(*columns.values(), strict=True))
+        said: dict[str, Iterable[object]] = {"labels" if self.dataset.multilabel else "label": self.labels()}
+        return _to_csv(self.dataset, said | {f"p_{c}": p for c, p in enumerate(self.probabilities.t().tolist())})
+
+
+@checked
+@dataclass(frozen=True, eq=False)
+class NodesValues:
+    """The values (N,) that a regression predicts for every node of `dataset`, in the target's own units."""
+
+    dataset: NodeDataset
+    values: Tensor
+    what: str = field(default="nodes", init=False)
+
+    def __post_init__(self) -> None:
+        if real_tensor("values", self.values, "(N,)").shape != (self.dataset.num_nodes,):
+            raise ShapeError(f"values has shape {tuple(self.values.shape)} for {self.dataset.num_nodes} nodes.")
+
+    def to_csv(self) -> str:
+        """One row per node: its id, its graph if there are several, its split (or nothing), and the predicted value."""
+        return _to_csv(self.dataset, {"target": self.values.tolist()})
+
+
+def _to_csv(data: NodeDataset, said: Mapping[str, Iterable[object]]) -> str:
+    columns: dict[str, Iterable[object]] = {"node": range(data.num_nodes)}
+    if data.graph is not None:
+        columns["graph"] = data.graph.tolist()
+    columns |= {"split": split_names(data.num_nodes, data.idx), **said}
+    return csv_text(columns, zip(*columns.values(), strict=True))

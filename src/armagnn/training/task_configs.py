@@ -43,6 +43,7 @@ class NodesConfig(Config):
     EXPERIMENT: ClassVar[str] = "armagnn.training.node_training:NodesExperiment"
     HELP: ClassVar[str] = """Train the paper's network of two convolutions for node classification, once per seed.
 
+    Real numbers in the y of your own file, rather than integers, are the target of a regression; NaN: there is none.
     For whole graphs, and your own, see `armagnn train graphs --help`.
 
     What is not given is the paper's value for the dataset and the layers (for your own files: that for Cora), with

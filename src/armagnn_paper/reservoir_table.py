@@ -14,7 +14,6 @@ from itertools import product
 from typing import Any, Final
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import RidgeClassifier
@@ -142,7 +141,7 @@ def problems(dataset: str) -> list[ReservoirTask]:
     if choice("dataset", dataset, DATASETS) in NODES:
         data = load(dataset)
         assert isinstance(data.x, CSR)
-        x = sp.csr_array((data.x.value.numpy(), data.x.col.numpy(), data.x.rowptr.numpy()), shape=data.x.shape)
+        x = data.x.to_scipy()
         split = Fold(data.train_idx, data.val_idx, data.test_idx)
         return [ReservoirTask(x, data.operator(), data.y.numpy(), split)]
     graphs = load_graphs(dataset)

@@ -27,7 +27,7 @@ from armagnn.errors import (
     SymmetryError,
     UnknownNameError,
 )
-from armagnn.operators.options import KINDS
+from armagnn.operators.building import KINDS
 
 GENERATED = 0
 """How many bad inputs the tests of this file generate; each test checks that it reached its share."""

@@ -22,7 +22,7 @@ from armagnn.nn import ARMAConv
 from armagnn.nn.pooling import AvgPool
 from armagnn.operators import GraphBatch, GraphBatches, GraphOperator, batches_of
 from armagnn.operators.batches import SHUFFLE
-from armagnn.operators.options import KINDS
+from armagnn.operators.building import KINDS
 from oracles import Graph, assert_near, numbers
 from strategies import graphs, undirected
 

@@ -21,7 +21,7 @@ from torch_geometric.data import Batch, Data
 
 from armagnn import GraphOperator
 from armagnn.errors import SymmetryError
-from armagnn.operators.options import KINDS
+from armagnn.operators.building import KINDS
 from oracles import Array, Graph, assert_near, numbers, operator, random_graph
 from strategies import graphs
 

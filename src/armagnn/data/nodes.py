@@ -39,7 +39,7 @@ from armagnn.data.scaling import OF_KIND, Features, resolved, restandardised, sc
 from armagnn.data.splits import check_seed, random_split
 from armagnn.errors import DataError, GraphError, ParameterError
 from armagnn.operators import CSR, GraphOperator
-from armagnn.operators.options import Kind
+from armagnn.operators.building import Kind
 
 SPLITS: Final = ("train", "val", "test")
 

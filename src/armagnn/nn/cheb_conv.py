@@ -10,10 +10,11 @@ from torch.nn.parameter import Parameter
 
 from armagnn import checks
 from armagnn.nn.chebyshev_sum import chebyshev, polynomial
-from armagnn.nn.conv import Conv, empty, once_per_operator
+from armagnn.nn.conv import Conv, empty
 from armagnn.nn.spectral_form import spectral, spectral_pays, spectrum
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.extremes import extremal_eigenvalues
+from armagnn.operators.kept import once_per_operator
 
 
 class ChebConv(Conv):

@@ -22,10 +22,10 @@ import torch
 from torch import Tensor
 
 from armagnn import kernels
-from armagnn.nn.conv import once_per_operator, times
+from armagnn.nn.conv import times
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.csr import Arguments
-from armagnn.operators.modes import may_be_kept, normal_mode
+from armagnn.operators.kept import may_be_kept, normal_mode, once_per_operator
 from armagnn.torch_private import learned, traced
 
 MOST_BASES: Final = 64

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from armagnn import checks, kernels
 from armagnn.errors import GraphError, ParameterError, ShapeError, shown
 from armagnn.kernels import Settings
-from armagnn.nn.conv import once_per_operator
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.extremes import DENSE, extremal_eigenvalues, random_start
+from armagnn.operators.kept import once_per_operator
 from armagnn.solvers import FixedPoint, Solution
 
 if TYPE_CHECKING:
@@ -191,12 +191,9 @@ def operator_norm(op: GraphOperator) -> float:
 
 
 def _largest_singular_value(op: GraphOperator) -> float:
-    import scipy.sparse
     import scipy.sparse.linalg
 
-    host = op.to("cpu")
-    arrays = (host.value.double().numpy(), host.col.numpy(), host.rowptr.numpy())
-    matrix = scipy.sparse.csr_array(arrays, shape=op.shape)
+    matrix = op.to(torch.float64).to_scipy()
     start = random_start(op.num_nodes)
     return float(scipy.sparse.linalg.svds(matrix, k=1, v0=start, return_singular_vectors=False)[0])
 

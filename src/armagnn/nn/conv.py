@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import Parameter, UninitializedParameter
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from armagnn import checks, kernels
 from armagnn.errors import DeviceError, DTypeError, GraphError, ParameterError, ShapeError, UnsupportedError
 from armagnn.nn import activations
 from armagnn.nn.feature_dropout import drop
 from armagnn.operators import CSR, GraphOperator
+from armagnn.operators.building import Kind
 from armagnn.operators.csr import fold
-from armagnn.operators.modes import lasting
-from armagnn.operators.options import Kind
+from armagnn.operators.kept import lasting
 from armagnn.torch_private import needs_gradient
 
 
@@ -283,24 +281,3 @@ def refuse_script(layer: str) -> NoReturn:
     raise UnsupportedError(
         f"{layer} cannot be compiled by torch.jit.script: use torch.export.export, torch.compile or torch.jit.trace."
     )
-
-
-T = TypeVar("T")
-
-
-def once_per_operator(function: Callable[[GraphOperator], T]) -> Callable[[GraphOperator], T]:
-    """Keep what a function returns for an operator, weakly: it goes when the operator goes.
-
-    The key is the tensor of values, which outlives the copies that a pytree (an argument of ``vmap``) makes of the
-    operator; the pattern must be the same object too.
-    """
-    kept: Any = WeakTensorKeyDictionary()
-
-    @functools.wraps(function)
-    def wrapper(op: GraphOperator) -> T:
-        found: tuple[Tensor, Tensor, T] | None = kept.get(op.value)
-        if found is None or found[0] is not op.rowptr or found[1] is not op.col:
-            found = kept[op.value] = op.rowptr, op.col, function(op)
-        return found[2]
-
-    return wrapper

@@ -9,11 +9,11 @@ import torch_geometric.nn as pyg
 from torch import Tensor, nn
 
 from armagnn import checks
-from armagnn.nn.conv import once_per_operator, propagate, times
+from armagnn.nn.conv import propagate, times
 from armagnn.nn.mlp_conv import Linear
 from armagnn.nn.pyg_layer import PyGLayer
 from armagnn.operators import CSR, GraphOperator
-from armagnn.operators.modes import may_be_kept, normal_mode
+from armagnn.operators.kept import may_be_kept, normal_mode, once_per_operator
 
 
 class GINConv(PyGLayer):

@@ -11,7 +11,7 @@ from torch_geometric.nn import ARMAConv as PyGConv
 
 from armagnn.errors import DTypeError, ParameterError, ShapeError
 from armagnn.nn import activations
-from armagnn.operators import CSR, GraphOperator, entries, normalize
+from armagnn.operators import CSR, GraphOperator, building, entries
 
 if TYPE_CHECKING:
     from armagnn.nn.arma_conv import ARMAConv
@@ -100,9 +100,9 @@ def masked_operator(
     if mask.shape != (graph.shape[1],):
         raise ShapeError(f"the edge mask must have shape ({graph.shape[1]},), one per edge, got {tuple(mask.shape)}.")
     weight = entries.edge_weight(edge_weight, graph, x.dtype)
-    normalize.check_weights("arma", weight)
+    building.check_weights("arma", weight)
     adjacency = GraphOperator.from_edge_index(graph, nodes, weight, "adjacency")
-    scale = normalize.inverse_sqrt_degree(adjacency)
+    scale = building.inverse_sqrt_degree(adjacency)
     source, target = graph.long()
     masked = weight * (scale[source] * scale[target]) * (mask.sigmoid() if apply_sigmoid else mask)
     return GraphOperator.from_edge_index(graph, nodes, masked, "adjacency")

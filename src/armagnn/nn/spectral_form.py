@@ -19,9 +19,9 @@ from torch import Tensor
 
 from armagnn import kernels
 from armagnn.nn.chebyshev_sum import mixed
-from armagnn.nn.conv import once_per_operator, times
+from armagnn.nn.conv import times
 from armagnn.operators import GraphOperator
-from armagnn.operators.modes import may_be_kept, normal_mode
+from armagnn.operators.kept import may_be_kept, normal_mode, once_per_operator
 from armagnn.operators.spectra import BlockSpectrum
 from armagnn.torch_private import learned, traced
 

@@ -17,7 +17,7 @@ from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError, s
 from armagnn.kernels.random import MASK, philox
 from armagnn.kernels.slicing import Blocks, Slicer, Taken
 from armagnn.operators.graph import GraphOperator
-from armagnn.operators.modes import normal_mode
+from armagnn.operators.kept import normal_mode
 from armagnn.operators.spectra import BlockSpectrum, GraphSpectra
 from armagnn.torch_private import learned
 

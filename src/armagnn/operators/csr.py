@@ -13,7 +13,7 @@ from armagnn import checks, kernels
 from armagnn.errors import DeviceError, DTypeError, ShapeError
 from armagnn.operators import entries
 from armagnn.operators.formats import SPARSE
-from armagnn.operators.modes import lasting, normal_mode
+from armagnn.operators.kept import lasting, normal_mode
 from armagnn.torch_private import learned, register_tree, traced
 
 Arguments = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None]
@@ -107,6 +107,26 @@ class CSR:
         """Build from the nonzeros of a dense matrix (tensor or array)."""
         return _from_entries(entries.from_dense(matrix, dtype), allow_empty=True)
 
+    def to_scipy(self) -> Any:
+        """Return the matrix as a ``scipy.sparse.csr_array``, a copy without gradient; bfloat16 becomes float32.
+
+        `from_scipy` undoes it, but reads numbers in torch's default type unless it is given another.
+
+        Example:
+            >>> import torch
+            >>> a = CSR.from_dense(torch.tensor([[0., 2.], [1., 0.]], dtype=torch.float64))
+            >>> a.to_scipy().toarray()
+            array([[0., 2.],
+                   [1., 0.]])
+            >>> CSR.from_scipy(a.to_scipy(), dtype=a.dtype)
+            CSR(2 × 2, nnz=2, float64)
+        """
+        import scipy.sparse
+
+        value = self.value.detach().float() if self.dtype == torch.bfloat16 else self.value.detach()
+        arrays = tuple(tensor.numpy(force=True) for tensor in (value, self.col, self.rowptr))
+        return scipy.sparse.csr_array(arrays, shape=self.shape, copy=True)
+
     # ----------------------------------------------------------------------------------------------------- properties
 
     @property
@@ -145,9 +165,17 @@ class CSR:
         shape: tuple[int, int],
         transposed: tuple[Tensor, Tensor, Tensor] | None,
         symmetric: bool,
+        same_entries: bool = False,
     ) -> Self:
-        """Make a matrix of the same class; subclasses carry their own fields over."""
-        return type(self)(rowptr, col, value, shape, transposed=transposed, symmetric=symmetric, check_invariants=False)
+        """Make a matrix of the same class, which has the fields of this one."""
+        own = self._fields(same_entries)
+        return type(self)(
+            rowptr, col, value, shape, transposed=transposed, symmetric=symmetric, check_invariants=False, **own
+        )
+
+    def _fields(self, same_entries: bool) -> dict[str, Any]:
+        """Return what a subclass hands on to a matrix made of this one, perhaps with the same entries."""
+        return {}
 
     def with_value(self, value: Tensor) -> Self:
         """Return the matrix with the same pattern and other values (shape (nnz)), differentiable in them.
@@ -174,24 +202,18 @@ class CSR:
             return self
         if value.dtype not in checks.FLOATS:
             raise DTypeError(f"the values must be float32, float64 or bfloat16, not {value.dtype}.")
-        device = value.device
-        moved = self._transposed
+        device, moved = value.device, self._transposed
         if moved is not None:
             moved = (moved[0].to(device), moved[1].to(device), moved[2].to(device))
-        return self._new(
-            self.rowptr.to(device),
-            self.col.to(device),
-            value,
-            self.shape,
-            moved,
-            self.symmetric,
-        )
+        rowptr, col = self.rowptr.to(device), self.col.to(device)
+        return self._new(rowptr, col, value, self.shape, moved, self.symmetric, same_entries=True)
 
     def detach(self) -> Self:
         """Return the matrix with values that need no gradient."""
         if not learned(self.value):
             return self
-        return self._new(self.rowptr, self.col, self.value.detach(), self.shape, self._transposed, self.symmetric)
+        value = self.value.detach()
+        return self._new(self.rowptr, self.col, value, self.shape, self._transposed, self.symmetric, same_entries=True)
 
     # -------------------------------------------------------------------------------------------------------- products
 
@@ -301,8 +323,8 @@ class CSR:
         return [*self.shape, self.symmetric]
 
     def _restore(self, context: list[Any]) -> None:
-        rows, cols, self.symmetric = context
-        self.shape = (rows, cols)
+        *shape, self.symmetric = context
+        self.shape = (shape[0], shape[1])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # immutable: a copied model may share it
@@ -329,28 +351,6 @@ def unfold(flat: Tensor, shape: torch.Size) -> Tensor:
     return flat.view(nodes, batch, width).transpose(0, 1).reshape(*shape[:-2], nodes, width)
 
 
-def assemble(row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (rowptr, col, value) in canonical order, duplicates added up, differentiable in the values.
-
-    Inside a compiled graph, where the number of distinct entries cannot be known, duplicates stay side by side: every
-    product adds them up just the same.
-    """
-    sizes = (*shape, row.shape[0])
-    open_ = any(
-        isinstance(size, torch.SymInt) for size in sizes
-    )  # in an export: the operator refuses what does not fit
-    index = torch.int32 if open_ or max(sizes) < 2**31 else torch.int64
-    row, col = row.to(index), col.to(index)
-    rowptr, perm = kernels.sort_coo(row, col, shape[0], shape[1])
-    row, col = row.index_select(0, perm), col.index_select(0, perm)
-    if not traced():
-        first = torch.ones_like(row, dtype=torch.bool)
-        torch.logical_or(row[1:] != row[:-1], col[1:] != col[:-1], out=first[1:])
-        if not bool(first.all()):
-            return _merge(row, col, value, perm, first, shape)
-    return rowptr, col, value.index_select(0, perm)
-
-
 def _from_entries(found: entries.Entries, allow_empty: bool) -> CSR:
     row, col, value, shape, dtype = found
     entries.justified_shape(shape, row.shape[0], allow_empty)
@@ -358,21 +358,7 @@ def _from_entries(found: entries.Entries, allow_empty: bool) -> CSR:
     with normal_mode():
         if not traced():
             row, col, value = (t.clone() if t.is_inference() else t for t in (row, col, value))
-        return CSR(*assemble(row, col, value, shape), shape, check_invariants=False)
-
-
-def _merge(
-    row: Tensor, col: Tensor, value: Tensor, perm: Tensor, first: Tensor, shape: tuple[int, int]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Add up entries at one place by a product with the 0/1 matrix (places × entries): deterministic everywhere."""
-    starts = first.nonzero().squeeze(1)
-    pointer = torch.cat([starts, starts.new_tensor([row.shape[0]])]).to(perm.dtype)
-    ones = torch.ones(row.shape[0], dtype=value.dtype, device=value.device)
-    places = CSR(pointer, perm, ones, (starts.shape[0], row.shape[0]), check_invariants=False)
-    total = kernels.spmm(*places._arguments(), value.unsqueeze(1)).squeeze(1)  # not `@`, which autocast would round
-    row, col = row.index_select(0, starts), col.index_select(0, starts)
-    rowptr, _ = kernels.sort_coo(row, col, shape[0], shape[1])
-    return rowptr, col, total
+        return CSR(*entries.assemble(row, col, value, shape), shape, check_invariants=False)
 
 
 # ------------------------------------------------------------------------------------------------------------- pytree

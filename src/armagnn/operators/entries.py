@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from armagnn import checks
+from armagnn import checks, kernels
 from armagnn.errors import DeviceError, DTypeError, GraphError, ShapeError, shown
 from armagnn.operators.formats import check_ids, check_pointer, check_torch_sparse, read_scipy
+from armagnn.operators.kept import normal_mode
 from armagnn.torch_private import traced
 
 CLEAN = "clean them before building"
@@ -225,6 +226,42 @@ def _check_lines(name: str, pointer: Any, lines: int, other: str, ids: Any, size
     if int(pointer[-1]) != len(ids):
         raise ShapeError(f"{name} ends at {int(pointer[-1])}, but there are {len(ids)} entries.")
     check_ids(ids, size, other)
+
+
+def assemble(row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return (rowptr, col, value) in canonical order, duplicates added up, differentiable in the values.
+
+    Inside a compiled graph, where the number of distinct entries cannot be known, duplicates stay side by side: every
+    product adds them up just the same.
+    """
+    sizes = (*shape, row.shape[0])
+    exported = any(isinstance(size, torch.SymInt) for size in sizes)  # the operator refuses what does not fit
+    index = torch.int32 if exported or max(sizes) < 2**31 else torch.int64
+    row, col = row.to(index), col.to(index)
+    rowptr, perm = kernels.sort_coo(row, col, shape[0], shape[1])
+    row, col = row.index_select(0, perm), col.index_select(0, perm)
+    if not traced():
+        first = torch.ones_like(row, dtype=torch.bool)
+        torch.logical_or(row[1:] != row[:-1], col[1:] != col[:-1], out=first[1:])
+        if not bool(first.all()):
+            return _merge(row, col, value, perm, first, shape)
+    return rowptr, col, value.index_select(0, perm)
+
+
+def _merge(
+    row: Tensor, col: Tensor, value: Tensor, perm: Tensor, first: Tensor, shape: tuple[int, int]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Add up entries at one place by a product with the 0/1 matrix (places × entries): deterministic everywhere."""
+    starts = first.nonzero().squeeze(1)
+    pointer = torch.cat([starts, starts.new_tensor([row.shape[0]])]).to(perm.dtype)
+    ones = torch.ones(row.shape[0], dtype=value.dtype, device=value.device)
+    with normal_mode():
+        t_pointer, t_perm, _ = kernels.transpose(pointer, perm, row.shape[0])
+    places = (pointer, perm, ones, t_pointer, t_perm, ones, None, None)
+    total = kernels.spmm(*places, value.unsqueeze(1)).squeeze(1)
+    row, col = row.index_select(0, starts), col.index_select(0, starts)
+    rowptr, _ = kernels.sort_coo(row, col, shape[0], shape[1])
+    return rowptr, col, total
 
 
 def narrowed(name: str, value: Tensor, dtype: torch.dtype) -> Tensor:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from armagnn.errors import ConvergenceError
@@ -48,7 +49,7 @@ def extremal_eigenvalues(matrix: CSR) -> tuple[float, float]:
     """
     if matrix.shape[0] == 0 or matrix.nnz == 0:
         return 0.0, 0.0
-    host = to_scipy(matrix)
+    host = matrix.to(torch.float64).to_scipy()
     low, high = (end_pairs(host, 1, end, tol=1e-9)[0] for end in ("SA", "LA"))
     return float(low[0]), float(high[0])
 
@@ -73,16 +74,6 @@ def end_pairs(matrix: Any, k: int, end: End, tol: float) -> Pairs:
     for column, (_, nodes, vector) in enumerate(best):
         out[nodes, column] = vector
     return np.array([value for value, _, _ in best]), out
-
-
-def to_scipy(matrix: CSR) -> Any:
-    """Return the matrix as a scipy.sparse.csr_array in float64."""
-    import scipy.sparse
-
-    host = matrix.detach().to("cpu")
-    return scipy.sparse.csr_array(
-        (host.value.double().numpy(), host.col.numpy(), host.rowptr.numpy()), shape=matrix.shape
-    )
 
 
 # ---------------------------------------------------------------------------------------------------------- components

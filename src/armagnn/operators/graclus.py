@@ -20,9 +20,10 @@ from armagnn.arguments import checked
 from armagnn.errors import GraphError, ParameterError, ShapeError
 from armagnn.kernels import matching
 from armagnn.kernels.code_cache import compiled_or_plain
-from armagnn.operators.csr import CSR, assemble
+from armagnn.operators.building import Kind
+from armagnn.operators.csr import CSR
+from armagnn.operators.entries import assemble
 from armagnn.operators.graph import GraphOperator
-from armagnn.operators.options import Kind
 
 Array = NDArray[Any]
 MOST_LEVELS: Final = 24

@@ -12,18 +12,15 @@ from armagnn.checks import choice, real
 from armagnn.errors import (
     DTypeError,
     GraphError,
-    ParameterError,
     ShapeError,
     SymmetryError,
     UnknownNameError,
 )
-from armagnn.operators import entries, normalize
+from armagnn.operators import entries
+from armagnn.operators.building import KINDS, NEEDS_SYMMETRY, OPTIONS, Kind, Options, check_alike, join, operator_of
 from armagnn.operators.csr import CSR, register
-from armagnn.operators.extremes import extremal_eigenvalues
-from armagnn.operators.joining import check_alike, join
-from armagnn.operators.modes import may_be_kept, normal_mode
-from armagnn.operators.options import KINDS, OPTIONS, Kind, Options
-from armagnn.torch_private import learned, traced
+from armagnn.operators.kept import normal_mode, once_per_operator
+from armagnn.torch_private import traced
 
 if TYPE_CHECKING:
     from armagnn.operators.spectra import BlockSpectrum
@@ -80,8 +77,6 @@ class GraphOperator(CSR):
     """Built from edges for a single call of a layer: what is worked out for it will not be asked for again."""
     blocks: BlockSpectrum | None = None
     """The frequencies and vectors of each graph of a batch, where they are known; see `GraphBatches.find_spectra`."""
-    _off: GraphOperator | None = None
-    _unshifted: GraphOperator | None = None
 
     def __init__(
         self,
@@ -135,7 +130,7 @@ class GraphOperator(CSR):
         edge_index, num_nodes = entries.edge_index(edge_index, num_nodes, allow_isolated)
         weight, wanted = entries.given_weight(edge_weight, edge_index, dtype)
         options = Options(kind, gamma, lambda_min, lambda_max, symmetrize)
-        return _build(options, edge_index[1], edge_index[0], weight, num_nodes, wanted)
+        return GraphOperator(**operator_of(options, edge_index[1], edge_index[0], weight, num_nodes, wanted))
 
     @classmethod
     def from_scipy(  # type: ignore[override]
@@ -272,10 +267,7 @@ class GraphOperator(CSR):
     def require_symmetric(self, purpose: str) -> Self:
         """Return the operator itself, or raise with advice where it is directed."""
         if not self.symmetric:
-            raise SymmetryError(
-                f"{purpose} needs a symmetric operator and this graph is directed (or its values were replaced): "
-                "build it from both directions of every edge, or pass symmetrize='max' or 'mean' to the builder."
-            )
+            raise SymmetryError(NEEDS_SYMMETRY.format(purpose))
         return self
 
     # ------------------------------------------------------------------------------------------------------- diagonal
@@ -304,24 +296,7 @@ class GraphOperator(CSR):
             tensor([[0., 1.],
                     [1., 0.]])
         """
-        if self._off is not None:
-            return self._off
-        with normal_mode():
-            value = torch.where(self._rows() == self.col, 0.0, self.value)
-            off = GraphOperator(
-                self.rowptr,
-                self.col,
-                value,
-                self.shape,
-                kind=self.kind,
-                transposed=self._transposed,
-                symmetric=self.symmetric,
-                shift=0.0 if self.shift == 0.0 else None,
-                check_invariants=False,
-            )
-        if may_be_kept(value) and not learned(self.value):  # also where gradients are off for now
-            self._off = off
-        return off
+        return _off_diagonal(self) if traced() else _kept_off_diagonal(self)
 
     def known_shift(self) -> float:
         """Return s of :math:`M = (1 + s) I - L`, or raise with advice where there is no single one."""
@@ -348,57 +323,10 @@ class GraphOperator(CSR):
         shift = self.known_shift()
         if shift == 0.0:
             return self
-        if self._unshifted is not None:
-            return self._unshifted
-        with normal_mode():
-            plain = GraphOperator(
-                self.rowptr,
-                self.col,
-                self.value - shift * (self._rows() == self.col),
-                self.shape,
-                kind=self.kind,
-                transposed=self._transposed,
-                symmetric=self.symmetric,
-                check_invariants=False,
-            )
-        if may_be_kept(plain.value) and not learned(self.value):
-            self._unshifted = plain
-        return plain
+        return _without_shift(self) if traced() else _kept_without_shift(self)
 
-    # -------------------------------------------------------------------------------------------------- new operators
-
-    def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Move to a device and/or convert the values, as ``Tensor.to``: ``to("cuda")``, ``to(torch.float64)``."""
-        moved = super().to(*args, **kwargs)
-        moved.unit_diagonal = self.unit_diagonal
-        return moved
-
-    def detach(self) -> Self:
-        """Return the operator with values that need no gradient."""
-        detached = super().detach()
-        detached.unit_diagonal = self.unit_diagonal
-        return detached
-
-    def _new(
-        self,
-        rowptr: Tensor,
-        col: Tensor,
-        value: Tensor,
-        shape: tuple[int, int],
-        transposed: tuple[Tensor, Tensor, Tensor] | None,
-        symmetric: bool,
-    ) -> Self:
-        return type(self)(
-            rowptr,
-            col,
-            value,
-            shape,
-            kind=self.kind,
-            transposed=transposed,
-            symmetric=symmetric,
-            shift=self.shift,
-            check_invariants=False,
-        )
+    def _fields(self, same_entries: bool) -> dict[str, Any]:
+        return {"kind": self.kind, "shift": self.shift, "unit_diagonal": same_entries and self.unit_diagonal}
 
     def _context(self) -> list[Any]:
         return [*super()._context(), self.kind, self.unit_diagonal, self.shift]
@@ -418,57 +346,21 @@ class GraphOperator(CSR):
 register(GraphOperator)
 
 
-def _build(
-    options: Options, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int, dtype: torch.dtype
-) -> GraphOperator:
-    if traced():
-        return _build_now(options, row, col, weight, num_nodes, dtype)
-    with normal_mode():
-        row, col, weight = (t.clone() if t.is_inference() else t for t in (row, col, weight))
-        return _build_now(options, row, col, weight, num_nodes, dtype)
+def _off_diagonal(op: GraphOperator) -> GraphOperator:
+    value = torch.where(op._rows() == op.col, 0.0, op.value)
+    off = op._new(op.rowptr, op.col, value, op.shape, op._transposed, op.symmetric)
+    off.shift = 0.0 if op.shift == 0.0 else None
+    return off
 
 
-def _build_now(
-    options: Options, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int, dtype: torch.dtype
-) -> GraphOperator:
-    kind, gamma = options.kind, float(options.gamma)
-    if kind == "adjacency" or entries.fits(weight, dtype):  # else the degrees, and what they divide, need the wider one
-        weight = entries.narrowed("edge_weight", weight, dtype)
-    if options.symmetrize is not None:
-        row, col, weight = normalize.symmetrized(row, col, weight, num_nodes, options.symmetrize)
-    shift = 0.0 if options.default_range else _shift(options, row, col, weight, num_nodes)
-    for names, number in (("gamma is", gamma), ("lambda_min and lambda_max are", shift)):
-        if abs(number) > torch.finfo(dtype).max:
-            raise ParameterError(f"{names} too large for {dtype}: pass less, or dtype=torch.float64.")
-    known = not traced()
-    unit_diagonal = known and kind == "laplacian" and not bool((row == col).any())
-    rowptr, col, value, transposed = normalize.build(row, col, weight, num_nodes, kind, gamma, shift, dtype)
-    symmetric = known and normalize.is_symmetric(rowptr, col, value, transposed)
-    return GraphOperator(
-        rowptr,
-        col,
-        value,
-        (num_nodes, num_nodes),
-        kind=kind,
-        transposed=None if symmetric and not learned(value) else transposed,
-        symmetric=symmetric,
-        unit_diagonal=unit_diagonal,
-        shift=shift,
-        check_invariants=False,
-    )
+def _without_shift(op: GraphOperator) -> GraphOperator:
+    value = op.value - op.known_shift() * (op._rows() == op.col)
+    plain = op._new(op.rowptr, op.col, value, op.shape, op._transposed, op.symmetric)
+    plain.shift = 0.0
+    return plain
 
 
-def _shift(options: Options, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int) -> float:
-    """Return (λmax - λmin)/2 - 1, by which M of Eq. 9 differs from I - L on its diagonal."""
-    low, high = options.lambda_min, options.lambda_max
-    if "computed" in (low, high):
-        plain = _build(Options("arma"), row, col, weight.detach().double(), num_nodes, torch.float64)
-        smallest, largest = extremal_eigenvalues(plain.require_symmetric("lambda_min or lambda_max 'computed'"))
-        low = 1.0 - largest if low == "computed" else low
-        high = 1.0 - smallest if high == "computed" else high
-    if not float(high) >= float(low):
-        raise ParameterError(f"lambda_max ({high}) must not lie below lambda_min ({low}).")
-    return (float(high) - float(low)) / 2 - 1.0
+_kept_off_diagonal, _kept_without_shift = once_per_operator(_off_diagonal), once_per_operator(_without_shift)
 
 
 def _check_fields(shape: tuple[int, int], kind: Any, shift: Any) -> None:
@@ -488,4 +380,4 @@ def _from_matrix(found: entries.Entries, kind: str, options: dict[str, Any]) -> 
             raise UnknownNameError("option", name, (*OPTIONS, "allow_isolated"))
     insist = options.pop("allow_isolated", False)
     entries.justified(shape[0], row.shape[0], insist)
-    return _build(Options(kind, **options), row, col, weight, shape[0], dtype)
+    return GraphOperator(**operator_of(Options(kind, **options), row, col, weight, shape[0], dtype))

@@ -11,7 +11,7 @@ from torch import Tensor
 from armagnn.errors import ParameterError, SymmetryError
 from armagnn.kernels.blocks import DenseBlocks
 from armagnn.operators.graph import GraphOperator
-from armagnn.operators.modes import normal_mode
+from armagnn.operators.kept import normal_mode
 from armagnn.torch_private import learned
 
 AT_ONCE: Final = 1 << 22

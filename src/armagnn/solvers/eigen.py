@@ -12,7 +12,7 @@ from armagnn.arguments import checked
 from armagnn.checks import choice, finite, integer, real
 from armagnn.errors import DTypeError, GraphError
 from armagnn.operators import GraphOperator
-from armagnn.operators.extremes import end_pairs, to_scipy
+from armagnn.operators.extremes import end_pairs
 
 MAX_NODES: Final = 10_000
 """Up to this size all eigenvectors are computed: 4.3 GB at the peak, and minutes on two cores."""
@@ -53,7 +53,7 @@ def eigh(op: GraphOperator, max_nodes: int = MAX_NODES) -> tuple[Tensor, Tensor]
         )
     values = torch.empty(n, dtype=torch.float64)
     vectors = torch.zeros(n, n, dtype=torch.float64)
-    matrix = to_scipy(op)
+    matrix = op.to(torch.float64).to_scipy()
     start = 0
     for nodes in _components(matrix):
         stop = start + len(nodes)
@@ -100,7 +100,7 @@ def extremal(
         values, vectors = eigh(op, max_nodes=n)
         chosen = torch.cat([torch.arange(k - top), torch.arange(n - top, n)]).to(values.device)
         return values[chosen], vectors[:, chosen]
-    matrix = to_scipy(op)
+    matrix = op.to(torch.float64).to_scipy()
     found = []
     if k > top:
         found.append(end_pairs(matrix, k - top, "SA", tol))

@@ -14,7 +14,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from armagnn import GraphOperator
-from armagnn.operators.options import KINDS
+from armagnn.operators.building import KINDS
 from oracles import Graph, assert_near, numbers, operator, random_graph, torch_operator
 from strategies import graphs, undirected
 

@@ -7,7 +7,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from armagnn import GraphOperator
-from armagnn.nn.conv import once_per_operator
+from armagnn.operators.kept import once_per_operator
 
 
 class Thing:

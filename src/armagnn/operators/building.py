@@ -1,0 +1,309 @@
+r"""How operators are built: from a weighted adjacency to the operator of a kind, Eq. 9 and its relatives.
+
+With A the adjacency (row i receives from column j), D the diagonal of its row sums and S = D^-1/2 A D^-1/2:
+
+=============  ============================================================================================
+kind           operator
+=============  ============================================================================================
+``arma``       M = (λmax - λmin)/2 I - L of Eq. 9; with λmin = 0, λmax = 2 (the default) that is S
+``gcn``        S of A + γI instead of A (Eq. 5)
+``laplacian``  L = I - S
+``adjacency``  A itself
+=============  ============================================================================================
+
+A node without edges has S_ii = 0 and so L_ii = 1. A self-loop counts once in its node's degree. Parallel edges are
+added up before anything else.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import torch
+from torch import Tensor
+
+from armagnn import checks, kernels
+from armagnn.errors import DeviceError, DTypeError, GraphError, ParameterError, SymmetryError, UnknownNameError
+from armagnn.operators import entries
+from armagnn.operators.csr import CSR
+from armagnn.operators.entries import assemble
+from armagnn.operators.extremes import extremal_eigenvalues
+from armagnn.operators.kept import normal_mode
+from armagnn.torch_private import learned, traced
+
+if TYPE_CHECKING:
+    from armagnn.operators.graph import GraphOperator
+
+
+Kind = Literal["arma", "gcn", "laplacian", "adjacency"]
+KINDS: Final = ("arma", "gcn", "laplacian", "adjacency")
+SYMMETRIZE: Final = ("max", "mean")
+OPTIONS: Final = ("gamma", "lambda_min", "lambda_max", "symmetrize")
+NEEDS_SYMMETRY: Final = (
+    "{} needs a symmetric operator and this graph is directed (or its values were replaced): "
+    "build it from both directions of every edge, or pass symmetrize='max' or 'mean' to the builder."
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The checked options of a builder; `GraphOperator` says what they mean.
+
+    Example:
+        >>> Options("gcn", gamma=0.5).default_range
+        True
+        >>> Options("laplacian", gamma=0.5)
+        Traceback (most recent call last):
+        ...
+        armagnn.errors.ParameterError: gamma belongs to kind='gcn', not to 'laplacian'.
+    """
+
+    kind: str
+    gamma: float = 1.0
+    lambda_min: float | str = 0.0
+    lambda_max: float | str = 2.0
+    symmetrize: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kind, str) or self.kind not in KINDS:
+            raise UnknownNameError("kind of operator", self.kind, KINDS)
+        how = self.symmetrize
+        if how is not None and (not isinstance(how, str) or how not in SYMMETRIZE):
+            raise UnknownNameError("way to symmetrize", how, SYMMETRIZE)
+        if not _is_number(self.gamma) or self.gamma < 0:
+            raise ParameterError(f"gamma must be a finite number of at least 0, got {self.gamma!r}.")
+        if self.kind != "gcn" and self.gamma != 1.0:
+            raise ParameterError(f"gamma belongs to kind='gcn', not to {self.kind!r}.")
+        for name, bound in (("lambda_min", self.lambda_min), ("lambda_max", self.lambda_max)):
+            if not _is_number(bound) and not (isinstance(bound, str) and bound == "computed"):
+                raise ParameterError(f"{name} must be a finite number or 'computed', got {bound!r}.")
+        if not self.default_range and self.kind != "arma":
+            raise ParameterError(f"lambda_min and lambda_max belong to kind='arma' (Eq. 9), not to {self.kind!r}.")
+
+    @property
+    def default_range(self) -> bool:
+        """Do eigenvalues of L count as lying in [0, 2], so that M of Eq. 9 is I - L?"""
+        return (self.lambda_min, self.lambda_max) == (0.0, 2.0)
+
+
+def _is_number(value: object) -> bool:
+    """Return whether it is a finite real number, of a size that a float holds."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def operator_of(
+    options: Options, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int, dtype: torch.dtype
+) -> dict[str, Any]:
+    """Return the arguments of the `GraphOperator` of a weighted adjacency."""
+    if traced():
+        return _operator_of(options, row, col, weight, num_nodes, dtype)
+    with normal_mode():
+        row, col, weight = (t.clone() if t.is_inference() else t for t in (row, col, weight))
+        return _operator_of(options, row, col, weight, num_nodes, dtype)
+
+
+def _operator_of(
+    options: Options, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int, dtype: torch.dtype
+) -> dict[str, Any]:
+    kind, gamma = options.kind, float(options.gamma)
+    if kind == "adjacency" or entries.fits(weight, dtype):  # else the degrees, and what they divide, need the wider one
+        weight = entries.narrowed("edge_weight", weight, dtype)
+    if options.symmetrize is not None:
+        row, col, weight = symmetrized(row, col, weight, num_nodes, options.symmetrize)
+    shift = 0.0 if options.default_range else _shift(options, row, col, weight, num_nodes)
+    for names, number in (("gamma is", gamma), ("lambda_min and lambda_max are", shift)):
+        if abs(number) > torch.finfo(dtype).max:
+            raise ParameterError(f"{names} too large for {dtype}: pass less, or dtype=torch.float64.")
+    known = not traced()
+    unit_diagonal = known and kind == "laplacian" and not bool((row == col).any())
+    rowptr, col, value, transposed = build(row, col, weight, num_nodes, kind, gamma, shift, dtype)
+    symmetric = known and is_symmetric(rowptr, col, value, transposed)
+    return {
+        "rowptr": rowptr,
+        "col": col,
+        "value": value,
+        "shape": (num_nodes, num_nodes),
+        "kind": kind,
+        "transposed": None if symmetric and not learned(value) else transposed,
+        "symmetric": symmetric,
+        "unit_diagonal": unit_diagonal,
+        "shift": shift,
+        "check_invariants": False,
+    }
+
+
+def _shift(options: Options, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int) -> float:
+    """Return (λmax - λmin)/2 - 1, by which M of Eq. 9 differs from I - L on its diagonal."""
+    low, high = options.lambda_min, options.lambda_max
+    if "computed" in (low, high):
+        plain = operator_of(Options("arma"), row, col, weight.detach().double(), num_nodes, torch.float64)
+        if not plain["symmetric"]:
+            raise SymmetryError(NEEDS_SYMMETRY.format("lambda_min or lambda_max 'computed'"))
+        matrix = CSR(plain["rowptr"], plain["col"], plain["value"], plain["shape"], symmetric=True)
+        smallest, largest = extremal_eigenvalues(matrix)
+        low = 1.0 - largest if low == "computed" else low
+        high = 1.0 - smallest if high == "computed" else high
+    if not float(high) >= float(low):
+        raise ParameterError(f"lambda_max ({high}) must not lie below lambda_min ({low}).")
+    return (float(high) - float(low)) / 2 - 1.0
+
+
+def needs_diagonal(kind: str, gamma: float, shift: float) -> bool:
+    """Return whether every diagonal entry is stored, also where the graph has no self-loop."""
+    return kind == "laplacian" or (kind == "gcn" and gamma > 0) or (kind == "arma" and shift != 0)
+
+
+def check_weights(kind: str, weight: Tensor) -> None:
+    """Raise where a degree would be the sum of negative weights."""
+    if kind == "adjacency" or traced() or weight.numel() == 0:
+        return
+    lowest = float(weight.detach().min())
+    if lowest < 0:
+        raise GraphError(
+            f"edge weights must not be negative for kind={kind!r} (lowest: {lowest:g}), their sums are degrees: "
+            "shift or clip them, or use kind='adjacency'."
+        )
+
+
+def build(
+    row: Tensor,
+    col: Tensor,
+    weight: Tensor,
+    num_nodes: int,
+    kind: str,
+    gamma: float,
+    shift: float,
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor, Tensor, Tensor]]:
+    """Return (rowptr, col, value, transposed) of the operator; ``shift`` is (λmax - λmin)/2 - 1."""
+    check_weights(kind, weight)
+    if weight.dtype == torch.bfloat16:  # degrees of a few hundred already lose digits in bfloat16
+        weight = weight.float()
+    if needs_diagonal(kind, gamma, shift):
+        nodes = torch.arange(num_nodes, dtype=row.dtype, device=row.device)
+        loop = torch.full((num_nodes,), gamma if kind == "gcn" else 0.0, dtype=weight.dtype, device=weight.device)
+        row, col, weight = torch.cat([row, nodes]), torch.cat([col, nodes]), torch.cat([weight, loop])
+    shape = (num_nodes, num_nodes)
+    rowptr, col, value = assemble(row, col, weight, shape)
+    if kind == "adjacency" and value.shape != weight.shape:  # sums of finite weights
+        checks.finite("the sum of parallel edges", value, GraphError, "scale the weights")
+    adjacency = CSR(rowptr, col, value, shape, check_invariants=False)
+    if kind != "adjacency":
+        value = _symmetric_normalisation(adjacency)
+        if kind == "laplacian":
+            value = _on_diagonal(adjacency, 1.0) - value
+        elif kind == "arma" and shift != 0:
+            value = value + _on_diagonal(adjacency, shift)
+    return rowptr, col, value.to(dtype), adjacency._structure()
+
+
+def inverse_sqrt_degree(adjacency: CSR) -> Tensor:
+    """Return D^-1/2, shape (N), zero where a node receives nothing; degrees are summed in float64."""
+    ones = torch.ones(adjacency.shape[1], 1, dtype=torch.float64, device=adjacency.device)
+    rowptr, col, value, t_rowptr, t_col, t_value, *places = adjacency._arguments()
+    exact = (rowptr, col, value.double(), t_rowptr, t_col, t_value.double(), *places)
+    degree = kernels.spmm(*exact, ones).squeeze(1)  # not `@`, which autocast would round
+    _check_degrees(degree, adjacency.dtype)
+    degree = degree.to(adjacency.dtype)
+    connected = degree > 0
+    # the inner `where` keeps the gradient of 0^-1/2, an infinity, out of the backward pass
+    return torch.where(connected, torch.where(connected, degree, 1.0).rsqrt(), 0.0)
+
+
+def _check_degrees(degree: Tensor, dtype: torch.dtype) -> None:
+    """Raise where a degree is so large or so small that it, or D^-1/2 squared, is no number of a type."""
+    if traced():
+        return
+    kind = torch.finfo(dtype)
+    fine = (degree == 0) | ((degree >= kind.tiny) & (degree <= kind.max))
+    if not bool(fine.all()):
+        raise GraphError(
+            f"the edge weights add up to a degree of {float(degree.detach()[~fine][0]):g}, outside the range of "
+            f"{dtype}: rescale the weights or pass dtype=torch.float64."
+        )
+
+
+def _symmetric_normalisation(adjacency: CSR) -> Tensor:
+    scale = inverse_sqrt_degree(adjacency).unsqueeze(1)
+    rowptr, col, _, t_rowptr, t_col, _, perm, inverse = adjacency._arguments()
+    # a_ij times (d_i d_j), in this order: the product is commutative to the last bit, so a symmetric graph gives an
+    # exactly symmetric operator
+    return adjacency.value * kernels.sddmm(rowptr, col, t_rowptr, t_col, perm, inverse, scale, scale)
+
+
+def _on_diagonal(matrix: CSR, number: float) -> Tensor:
+    counts = (matrix.rowptr[1:] - matrix.rowptr[:-1]).long()
+    nodes = torch.arange(matrix.shape[0], dtype=matrix.col.dtype, device=matrix.device)
+    row = torch.repeat_interleave(nodes, counts, output_size=matrix.nnz)
+    if traced():  # duplicates are not merged there: the number goes to the first of its place
+        first = torch.ones_like(row, dtype=torch.bool)
+        first[1:] = (row[1:] != row[:-1]) | (matrix.col[1:] != matrix.col[:-1])
+        return ((row == matrix.col) & first).to(matrix.dtype) * number
+    return (row == matrix.col).to(matrix.dtype) * number
+
+
+def symmetrized(row: Tensor, col: Tensor, weight: Tensor, num_nodes: int, how: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the entries of max(A, A^T) or (A + A^T) / 2."""
+    # A and its transpose on their common pattern, after parallel edges are added up: what is made of A_ij and A_ji then
+    # does not depend on their order, and the result is symmetric to the last bit
+    zero = torch.zeros_like(weight)
+    both = (torch.cat([row, col]), torch.cat([col, row]), torch.cat([weight, zero]))
+    joined = CSR(*assemble(*both, (num_nodes, num_nodes)), (num_nodes, num_nodes), check_invariants=False)
+    one, other = joined.value, joined.T.value
+    value = torch.maximum(one, other) if how == "max" else one / 2 + other / 2
+    return joined._rows(), joined.col.long(), value
+
+
+def is_symmetric(rowptr: Tensor, col: Tensor, value: Tensor, transposed: tuple[Tensor, Tensor, Tensor]) -> bool:
+    """Return whether a matrix is its transpose, to the last bit."""
+    t_rowptr, t_col, perm = transposed
+    return torch.equal(rowptr, t_rowptr) and torch.equal(col, t_col) and torch.equal(value, value.index_select(0, perm))
+
+
+# ----------------------------------------------------------------------------------------------------- disjoint graphs
+
+
+def check_alike(operators: Sequence[GraphOperator]) -> None:
+    """Raise if operators differ in their kind, their type or their device."""
+    first = operators[0]
+    for op in operators:
+        if op.kind != first.kind:
+            raise GraphError(f"cannot join operators of kind {first.kind!r} and {op.kind!r}: build them alike.")
+        if op.dtype != first.dtype:
+            raise DTypeError(f"cannot join {first.dtype} and {op.dtype} operators: convert with op.to(dtype).")
+        if op.device != first.device:
+            raise DeviceError(f"cannot join operators on {first.device} and {op.device}: move with op.to(device).")
+
+
+def join(operators: Sequence[GraphOperator]) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor, Tensor, Tensor] | None]:
+    """Return pointers, columns and values of the joined operator, and its transpose where it is another one."""
+    nodes, sizes = [op.num_nodes for op in operators], [op.nnz for op in operators]
+    index = torch.int32 if max(sum(nodes), sum(sizes)) < 2**31 else torch.int64
+    rowptr = _join_pointers([op.rowptr for op in operators], index)
+    col = _join([op.col for op in operators], nodes, index)
+    value = torch.cat([op.value for op in operators])
+    if all(op.symmetric and not learned(op.value) for op in operators):
+        return rowptr, col, value, None
+    parts = [op._structure() for op in operators]
+    transposed = (
+        _join_pointers([part[0] for part in parts], index),
+        _join([part[1] for part in parts], nodes, index),
+        _join([part[2] for part in parts], sizes, index),
+    )
+    return rowptr, col, value, transposed
+
+
+def _join(parts: list[Tensor], sizes: list[int], index: torch.dtype) -> Tensor:
+    offset, joined = 0, []
+    for part, size in zip(parts, sizes, strict=True):
+        joined.append(part.to(index) + offset)
+        offset += size
+    return torch.cat(joined)
+
+
+def _join_pointers(pointers: list[Tensor], index: torch.dtype) -> Tensor:
+    counts = torch.cat([p[1:] - p[:-1] for p in pointers])
+    return torch.cat([counts.new_zeros(1), counts]).cumsum(0).to(index)

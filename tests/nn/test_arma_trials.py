@@ -436,7 +436,7 @@ def test_a_rate_on_the_device_is_that_of_a_trial_alone(kind: str, steps: int, mo
 def test_a_rate_on_the_device_with_many_signals(monkeypatch: pytest.MonkeyPatch) -> None:
     """They too go through the layer as one operation."""
     monkeypatch.setattr(layer_signals, "FEWEST", 10**9)  # but not one by one
-    monkeypatch.setattr(module, "recursion", lambda *_: pytest.fail("step by step"))
+    monkeypatch.setattr(module.Recursion, "run", lambda *_: pytest.fail("step by step"))
     conv, op, x = ARMAConv(4, 3, 2, 2).double(), operator(), numbers(5, NODES, 4).requires_grad_()
     results = []
     for rate in (0.4, torch.tensor(0.4, dtype=torch.float64)):

@@ -1,19 +1,28 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 from armagnn import CSR, GraphOperator
 from armagnn.errors import GraphError, ParameterError, UnknownNameError
-from armagnn.nn import ARMAConv, CayleyConv, ChebConv, GCNConv, make_conv
+from armagnn.nn import ARMAConv, CayleyConv, ChebConv, Conv, GCNConv, layer_registry, make_conv, register_layer
+from armagnn.nn.conv import propagate, times
 from armagnn.nn.gat_conv import GATConv
 from armagnn.nn.gin_conv import GINConv
+from armagnn.nn.layer_registry import find_layer, layer_names
 from armagnn.nn.layer_sequence import LayerSequence
 from armagnn.nn.mlp_conv import MLPConv
 from armagnn.nn.sage_conv import SAGEConv
 from armagnn.solvers import FixedPoint
+from armagnn.tasks import GraphNet, conv_options
+from armagnn.training import NodesConfig, train
 
 NAMES: dict[str, tuple[Any, str | None, dict[str, Any]]] = {
     "arma": (ARMAConv, "arma", {"num_stacks": 2, "num_layers": 3, "init": "tied"}),
@@ -93,3 +102,128 @@ def test_num_layers_is_a_stack_except_for_arma() -> None:
     for name in ("chebyshev", "cayley"):
         with pytest.raises(ParameterError, match="num_layers"):
             make_conv(name, 3, 4, num_layers=2)
+
+
+# ------------------------------------------------------------------------------------------------- layers from outside
+
+
+class ToyConv(Conv):
+    """Powers of the operator, added up: K of them."""
+
+    kind = "gcn"
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        reach: int = 1,
+        act: Any = "relu",
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(in_channels, out_channels, act, dropout, bias)
+        self.reach = reach
+        self.weight = nn.Parameter(torch.empty(in_channels, out_channels))
+        self.reset_parameters()
+
+    def _filter(self, x: Any, op: GraphOperator) -> Tensor:
+        out = times(x, self.weight)
+        for _ in range(self.reach):
+            out = out + propagate(op, out)
+        return out
+
+    def _shown(self) -> dict[str, Any]:
+        return {"reach": self.reach}
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is forgotten."""
+    monkeypatch.setattr(layer_registry, "_entries", dict(layer_registry._entries))
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_layer_from_outside_is_made_and_trained_by_its_name(tmp_path: Path) -> None:
+    assert register_layer("toy", stacks="reach")(ToyConv) is ToyConv
+    assert "toy" in layer_names()
+    assert repr(make_conv("toy", 3, 4, reach=2)) == "ToyConv(3, 4, reach=2)"
+    assert conv_options("toy", 5, 7) == {"reach": 5}
+    with pytest.raises(ParameterError, match="num_layers"):
+        make_conv("toy", 3, 4, num_layers=2)
+    config = NodesConfig(conv="toy", stacks=2, epochs=2, seeds=2, layers=0)
+    assert config.title == "toy (K=2) on cora"
+    run = train(config, tmp_path / "run")
+    assert [trial.epochs for trial in run.trials()] == [2, 2]
+    experiment = run.config.experiment()
+    assert experiment.trained(run).conv1.reach == 2
+    graphs = GraphNet("toy", 3, 2, hidden=4, options={"reach": 3})
+    assert [conv.reach for conv in graphs.convs] == [3, 3, 3]
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_layer_of_one_hop_is_repeated() -> None:
+    register_layer("toy")(ToyConv)
+    assert conv_options("toy", 5, 7) == {"num_layers": 7}
+    assert NodesConfig(conv="toy", layers=3).title == "toy (L=3) on cora"
+    conv = make_conv("toy", 3, 4, num_layers=2)
+    assert isinstance(conv, LayerSequence)
+    assert [layer.in_channels for layer in conv] == [3, 4]
+    register_layer("steps", layers="reach")(ToyConv)
+    assert conv_options("steps", 5, 7) == {"reach": 7}
+    assert NodesConfig(conv="steps", stacks=0, layers=3).title == "steps (T=3) on cora"
+
+
+@pytest.mark.usefixtures("fresh")
+def test_what_cannot_be_registered() -> None:
+    for name in ("", None, 3):
+        with pytest.raises(ParameterError, match="name of a layer"):
+            register_layer(name)  # type: ignore[arg-type]
+    for layer in (nn.Linear, 3, None, ToyConv(2, 3)):
+        with pytest.raises(ParameterError, match=r"subclass of armagnn\.nn\.Conv"):
+            register_layer("toy")(layer)  # type: ignore[type-var]
+    with pytest.raises(ParameterError, match="takes no order"):
+        register_layer("toy", stacks="order")(ToyConv)
+    with pytest.raises(ParameterError, match="'gcn' is GCNConv already"):
+        register_layer("gcn")(ToyConv)
+    register_layer("gcn")(GCNConv)  # as when a module is loaded again
+    assert "toy" not in layer_names()
+
+
+def installed(folder: Path, module: str, entries: str) -> None:
+    """Install a distribution of one module into a folder."""
+    (folder / "their_layers.py").write_text(module)
+    info = folder / "their_layers-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-layers\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[armagnn.layers]\n{entries}\n")
+
+
+def test_a_package_that_is_installed_adds_its_layers(tmp_path: Path) -> None:
+    module = (
+        "import sys\nassert 'torch' in sys.modules\nfrom armagnn.nn import GCNConv, register_layer\n"
+        "@register_layer('theirs')\nclass TheirConv(GCNConv):\n    pass\n"
+    )
+    installed(tmp_path, module, "theirs = their_layers\nlost = their_layers")
+    code = (
+        "import sys\nfrom armagnn.cli import main\n"
+        "sys.argv[1:] = 'train --dataset cora --conv theirs --epochs 2 --seeds 1 --out run'.split()\n"
+        "try:\n    main()\nexcept SystemExit as left:\n    assert not left.code\n"
+        "from armagnn.nn import make_conv\nprint(make_conv('theirs', 2, 3))\n"
+        "try:\n    make_conv('lost', 2, 3)\nexcept ValueError as error:\n    print(error)\n"
+        "try:\n    make_conv('their', 2, 3)\nexcept ValueError as error:\n    print(error)\n"
+    )
+    surroundings = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=surroundings, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    assert "theirs (L=1) on cora" in done.stdout + done.stderr
+    assert "TheirConv(2, 3)" in done.stdout
+    assert "does not register it" in done.stdout
+    assert "Did you mean 'theirs'" in done.stdout
+    assert (tmp_path / "run").is_dir()
+
+
+def test_no_package_is_loaded_for_a_name_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layer_registry, "entry_points", lambda **_: pytest.fail("looked for other packages"))
+    assert all(find_layer(name) is not None for name in NAMES)

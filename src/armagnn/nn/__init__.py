@@ -6,9 +6,14 @@ from armagnn.nn.arma_conv import ARMAConv
 from armagnn.nn.cayley_conv import CayleyConv
 from armagnn.nn.cheb_conv import ChebConv
 from armagnn.nn.contraction import NonExpansive
+from armagnn.nn.conv import Conv
+from armagnn.nn.gat_conv import GATConv
 from armagnn.nn.gcn_conv import GCNConv
-from armagnn.nn.layer_registry import make_conv
+from armagnn.nn.gin_conv import GINConv
+from armagnn.nn.layer_registry import make_conv, register_layer
+from armagnn.nn.mlp_conv import MLPConv
 from armagnn.nn.pooling import AvgPool, GraclusPool, SumPool
+from armagnn.nn.sage_conv import SAGEConv
 
 if TYPE_CHECKING:
     from armagnn.nn.reservoir import ReservoirARMA
@@ -18,12 +23,18 @@ __all__ = [
     "AvgPool",
     "CayleyConv",
     "ChebConv",
+    "Conv",
+    "GATConv",
     "GCNConv",
+    "GINConv",
     "GraclusPool",
+    "MLPConv",
     "NonExpansive",
     "ReservoirARMA",
+    "SAGEConv",
     "SumPool",
     "make_conv",
+    "register_layer",
 ]
 
 

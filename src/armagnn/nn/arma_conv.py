@@ -21,6 +21,7 @@ from armagnn.nn.arma_recursion import Recursion, Weights, next_state, outputs
 from armagnn.nn.contraction import bounded, check_nonexpansive, check_operator, check_state, converge
 from armagnn.nn.conv import Conv, empty
 from armagnn.nn.feature_dropout import mask_seed
+from armagnn.nn.layer_registry import register_layer
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.csr import fold
 from armagnn.solvers import FixedPoint, Statistics
@@ -31,6 +32,7 @@ INITS: Final = ("linear", "zero", "tied")
 torch.serialization.add_safe_globals([UninitializedParameter])  # the state of a lazy layer loads without pickle
 
 
+@register_layer("arma", stacks="num_stacks", layers="num_layers")
 class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePassing
     r"""The ARMA graph convolution,
 

@@ -14,6 +14,7 @@ from armagnn.errors import DTypeError, ParameterError
 from armagnn.nn.cayley_transform import Jacobi, needed_degree, responses
 from armagnn.nn.chebyshev_sum import chebyshev, chebyshev_coefficients, polynomial
 from armagnn.nn.conv import Conv, empty, times
+from armagnn.nn.layer_registry import register_layer
 from armagnn.nn.spectral_form import spectral, spectral_blocks, spectral_pays, spectrum
 from armagnn.operators import CSR, GraphOperator
 from armagnn.torch_private import is_batched, traced
@@ -28,6 +29,7 @@ GATHER: Final = 4
 """What a multiplication by a nonzero of the graph costs a processor, in multiplications by a weight."""
 
 
+@register_layer("cayley", stacks="order", layers="jacobi")
 class CayleyConv(Conv):
     r"""The Cayley convolution
 

@@ -11,12 +11,14 @@ from torch.nn.parameter import Parameter
 from armagnn import checks
 from armagnn.nn.chebyshev_sum import chebyshev, polynomial
 from armagnn.nn.conv import Conv, empty
+from armagnn.nn.layer_registry import register_layer
 from armagnn.nn.spectral_form import spectral, spectral_pays, spectrum
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.extremes import extremal_eigenvalues
 from armagnn.operators.kept import once_per_operator
 
 
+@register_layer("chebyshev", stacks="order")
 class ChebConv(Conv):
     r"""The Chebyshev convolution
 

@@ -12,6 +12,7 @@ from armagnn import checks, kernels
 from armagnn.errors import ParameterError
 from armagnn.kernels.transforms import as_they_are
 from armagnn.nn.conv import times
+from armagnn.nn.layer_registry import register_layer
 from armagnn.nn.pyg_layer import PyGLayer, transposed
 from armagnn.operators import GraphOperator
 
@@ -23,6 +24,7 @@ FEWEST: Final = 8
 is collected."""
 
 
+@register_layer("gat")
 class GATConv(PyGLayer):
     r"""The graph attention layer
 

@@ -10,9 +10,11 @@ from torch.nn.parameter import Parameter
 
 from armagnn import checks
 from armagnn.nn.conv import Conv, empty, propagate, times
+from armagnn.nn.layer_registry import register_layer
 from armagnn.operators import CSR, GraphOperator
 
 
+@register_layer("gcn")
 class GCNConv(Conv):
     r"""The graph convolution
 

@@ -10,12 +10,14 @@ from torch import Tensor, nn
 
 from armagnn import checks
 from armagnn.nn.conv import propagate, times
+from armagnn.nn.layer_registry import register_layer
 from armagnn.nn.mlp_conv import Linear
 from armagnn.nn.pyg_layer import PyGLayer
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.kept import may_be_kept, normal_mode, once_per_operator
 
 
+@register_layer("gin")
 class GINConv(PyGLayer):
     r"""The graph isomorphism layer
 

@@ -1,45 +1,122 @@
-"""Layers by name: what a configuration says, made."""
+"""Layers by name: what a configuration says, made. Other packages can add theirs."""
 
 from __future__ import annotations
 
 import inspect
-from typing import Any, Final
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any, Final, TypeVar
 
 from armagnn import checks
-from armagnn.errors import ParameterError
-from armagnn.nn.arma_conv import ARMAConv
-from armagnn.nn.cayley_conv import CayleyConv
-from armagnn.nn.cheb_conv import ChebConv
+from armagnn.errors import ParameterError, shown
 from armagnn.nn.conv import Conv
-from armagnn.nn.gat_conv import GATConv
-from armagnn.nn.gcn_conv import GCNConv
-from armagnn.nn.gin_conv import GINConv
 from armagnn.nn.layer_sequence import LayerSequence
-from armagnn.nn.mlp_conv import MLPConv
-from armagnn.nn.sage_conv import SAGEConv
 
-FILTERS: Final[dict[str, Any]] = {"arma": ARMAConv, "chebyshev": ChebConv, "cayley": CayleyConv}
-"""Layers that reach as far as their order says."""
-
-STACKED: Final[dict[str, Any]] = {"gcn": GCNConv, "gat": GATConv, "sage": SAGEConv, "gin": GINConv, "mlp": MLPConv}
-"""Layers that reach one hop, and are stacked to reach further."""
+LAYERS: Final = "armagnn.layers"
+"""The group of entry points by which other packages name their layers and the modules that register them."""
 
 PEERS: Final = ("gat", "sage", "gin")
 """Layers whose parameters are those of PyG's."""
 
+C = TypeVar("C", bound=Conv)
+
+
+@dataclass(frozen=True)
+class LayerEntry:
+    """A layer that has a name.
+
+    Attributes:
+        layer: its class.
+        stacks: the argument of the class that the option K of a training (``--stacks``) sets, if there is one.
+        layers: the argument that T (``--layers``) sets, if there is one.
+    """
+
+    layer: type[Conv]
+    stacks: str | None
+    layers: str | None
+
+    @property
+    def repeated(self) -> bool:
+        """Whether the layer reaches one hop only: L of them stand one after another to reach further."""
+        return self.stacks is None and self.layers is None
+
+    def options(self, k: int, t: int) -> dict[str, int]:
+        """Return the arguments of `make_conv` for K and T (or L)."""
+        layers = "num_layers" if self.repeated else self.layers
+        return {name: size for name, size in ((self.stacks, k), (layers, t)) if name is not None}
+
+
+_entries: dict[str, LayerEntry] = {}
+
+
+def register_layer(name: str, *, stacks: str | None = None, layers: str | None = None) -> Callable[[type[C]], type[C]]:
+    """Make a layer known by a name, to `make_conv`, the networks of all tasks and ``armagnn train --conv``.
+
+    A class decorator. The class is a `Conv` and takes ``in_channels, out_channels``, then options by name, ``act`` and
+    ``dropout`` among them. A package that is installed registers its layers in a module that an entry point of the
+    group ``armagnn.layers`` names; the name of the entry point is the layer's.
+
+    Args:
+        name: of the layer.
+        stacks: the argument of the class that K, ``--stacks`` of a training, sets: stacks of ARMA, terms of Chebyshev.
+        layers: the argument that T, ``--layers``, sets: steps of ARMA, Jacobi iterations of Cayley. A layer with
+            neither argument reaches one hop; ``--layers`` then says how many of them stand one after another.
+
+    Example:
+        >>> @register_layer("doubled")  # doctest: +SKIP
+        ... class Doubled(Conv):
+        ...     kind = "gcn"
+        ...     def __init__(self, in_channels, out_channels, act="relu", dropout=0.0, bias=True):
+        ...         super().__init__(in_channels, out_channels, act, dropout, bias)
+        ...         self.weight = torch.nn.Parameter(torch.empty(in_channels, out_channels))
+        ...         self.reset_parameters()
+        ...     def _filter(self, x, op):
+        ...         return 2 * propagate(op, times(x, self.weight))
+        >>> make_conv("doubled", 8, 16, num_layers=2)  # doctest: +SKIP
+        LayerSequence(Doubled(8, 16), Doubled(16, 16))
+    """
+    if not isinstance(name, str) or not name:
+        raise ParameterError(f"the name of a layer must be a text, got {shown(name)}.")
+
+    def register(layer: type[C]) -> type[C]:
+        if not (isinstance(layer, type) and issubclass(layer, Conv)):
+            raise ParameterError(f"the layer {name!r} must be a subclass of armagnn.nn.Conv, got {shown(layer)}.")
+        missing = {"act", "dropout", stacks, layers} - {None, *_arguments(layer)}
+        if missing:
+            raise ParameterError(
+                f"{layer.__name__} takes no {', '.join(sorted(map(str, missing)))}; {name!r} needs it."
+            )
+        known = _entries[name].layer if name in _entries else layer
+        if (known.__module__, known.__qualname__) != (layer.__module__, layer.__qualname__):  # a module may be reloaded
+            raise ParameterError(f"{name!r} is {known.__name__} already: give {layer.__name__} another name.")
+        _entries[name] = LayerEntry(layer, stacks, layers)
+        return layer
+
+    return register
+
 
 def layer_names() -> list[str]:
-    """The names that `make_conv` knows."""
-    return ["arma", "gcn", *(name for name in (*FILTERS, *STACKED) if name not in ("arma", "gcn"))]
+    """Return the names that `make_conv` knows; those of packages that are not loaded yet come last."""
+    return list(dict.fromkeys([*sorted(_entries), *(entry.name for entry in entry_points(group=LAYERS))]))
 
 
-def make_conv(
-    name: str, in_channels: int, out_channels: int, **hyperparameters: Any
-) -> ARMAConv | Conv | LayerSequence:
+def find_layer(name: object) -> LayerEntry | None:
+    """Return a layer by its name, from another package if need be; None where nobody has it."""
+    if isinstance(name, str) and name not in _entries:
+        for entry in entry_points(group=LAYERS, name=name):
+            entry.load()  # the module registers the layer
+            if name not in _entries:
+                raise ParameterError(f"{entry.value} is installed as the layer {name!r}, but does not register it.")
+    return _entries.get(name) if isinstance(name, str) else None
+
+
+def make_conv(name: str, in_channels: int, out_channels: int, **hyperparameters: Any) -> Conv | LayerSequence:
     """Return a layer by its name: ``arma``, ``gcn``, ``chebyshev``, ``cayley``, ``gat``, ``sage``, ``gin``, ``mlp``.
 
-    All are called alike, ``conv(x, op)``. ``conv.kind`` is the kind of `GraphOperator` that the layer is defined with
-    (None: it looks at no graph), and ``conv.operator(edge_index, num_nodes)`` builds it with the layer's own settings.
+    Others are added by `register_layer`. All are called alike, ``conv(x, op)``. ``conv.kind`` is the kind of
+    `GraphOperator` that the layer is defined with (None: it looks at no graph), and ``conv.operator(edge_index,
+    num_nodes)`` builds it with the layer's own settings.
 
     Args:
         name: of the layer.
@@ -54,15 +131,19 @@ def make_conv(
         >>> make_conv("gcn", 8, 16, num_layers=2).kind
         'gcn'
     """
-    known = FILTERS | STACKED
-    layer = known[checks.choice("layer", name, known)]
-    allowed = list(inspect.signature(layer.__init__).parameters)[3:]  # without self and the two sizes
-    allowed += ["num_layers"] if name in STACKED else []
+    entry = find_layer(name) or _entries[checks.choice("layer", name, layer_names())]
+    make: Any = entry.layer
+    allowed = _arguments(make) + (["num_layers"] if entry.repeated else [])
     unknown = [option for option in hyperparameters if option not in allowed]
     if unknown:
         raise ParameterError(f"{name!r} has no hyperparameter {', '.join(unknown)}; it takes {', '.join(allowed)}.")
-    num_layers = hyperparameters.pop("num_layers", 1) if name in STACKED else 1
+    num_layers = hyperparameters.pop("num_layers", 1) if entry.repeated else 1
     if checks.integer("num_layers", num_layers, 1) != 1:
-        return LayerSequence(layer, in_channels, out_channels, num_layers, **hyperparameters)
-    conv: ARMAConv | Conv = layer(in_channels, out_channels, **hyperparameters)
+        return LayerSequence(make, in_channels, out_channels, num_layers, **hyperparameters)
+    conv: Conv = make(in_channels, out_channels, **hyperparameters)
     return conv
+
+
+def _arguments(layer: type[Conv]) -> list[str]:
+    """Return the arguments of a class besides the two sizes."""
+    return list(inspect.signature(layer).parameters)[2:]

@@ -10,9 +10,11 @@ from torch.nn.parameter import Parameter
 
 from armagnn import kernels
 from armagnn.nn.conv import Conv, empty, times
+from armagnn.nn.layer_registry import register_layer
 from armagnn.operators import CSR, GraphOperator
 
 
+@register_layer("mlp")
 class MLPConv(Conv):
     r"""The dense layer
 

@@ -10,10 +10,12 @@ from torch import Tensor
 
 from armagnn import checks, kernels
 from armagnn.nn.conv import times
+from armagnn.nn.layer_registry import register_layer
 from armagnn.nn.pyg_layer import PyGLayer, transposed
 from armagnn.operators import GraphOperator
 
 
+@register_layer("sage")
 class SAGEConv(PyGLayer):
     r"""The GraphSAGE layer with the max aggregator,
 

@@ -17,6 +17,7 @@ from armagnn.errors import ParameterError
 from armagnn.nn import ARMAConv, make_conv
 from armagnn.nn.conv import check_features
 from armagnn.nn.feature_dropout import check_rate, drop
+from armagnn.nn.layer_registry import find_layer
 from armagnn.nn.layer_sequence import LayerSequence
 from armagnn.operators import CSR, GraphOperator
 from armagnn.tasks import RATES
@@ -37,13 +38,8 @@ def conv_options(method: str, k: int, t: int) -> dict[str, Any]:
         >>> conv_options("arma", 2, 1), conv_options("gcn", 1, 2)
         ({'num_stacks': 2, 'num_layers': 1}, {'num_layers': 2})
     """
-    if method == "arma":
-        return {"num_stacks": k, "num_layers": t}
-    if method == "chebyshev":
-        return {"order": k}
-    if method == "cayley":
-        return {"order": k, "jacobi": t}
-    return {"num_layers": t}
+    layer = find_layer(method)
+    return {"num_layers": t} if layer is None else layer.options(k, t)
 
 
 class NodeNet(nn.Module):

@@ -148,9 +148,12 @@ class Config:
     @property
     def _unused(self) -> tuple[str, ...]:
         """Sizes that the layers of `conv` do not have."""
-        if self.conv in ("arma", "cayley"):
-            return ()
-        return ("layers",) if self.conv == "chebyshev" else ("stacks",)
+        from armagnn.nn.layer_registry import find_layer
+
+        layer = find_layer(self.conv)
+        if layer is None or layer.repeated:
+            return ("stacks",)
+        return tuple(name for name in ("stacks", "layers") if getattr(layer, name) is None)
 
     # ----------------------------------------------------------------------------------------------------- experiment
 
@@ -354,6 +357,10 @@ def title_of(conv: str, stacks: str, layers: int, data: str) -> str:
         >>> title_of("arma", "2", 1, "cora"), title_of("gcn", "2", 3, "mine")
         ('ARMA (K=2, T=1) on cora', 'gcn (L=3) on mine')
     """
+    from armagnn.nn.layer_registry import find_layer
+
     data = data.encode(errors="replace").decode()  # a path need not be text, a title is
-    sizes = {"arma": f"K={stacks}, T={layers}", "chebyshev": f"K={stacks}", "cayley": f"K={stacks}, T={layers}"}
-    return f"{'ARMA' if conv == 'arma' else conv} ({sizes.get(conv, f'L={layers}')}) on {data}"
+    sizes, layer = [f"L={layers}"], find_layer(conv)
+    if layer is not None and not layer.repeated:
+        sizes = [f"K={stacks}"] * (layer.stacks is not None) + [f"T={layers}"] * (layer.layers is not None)
+    return f"{'ARMA' if conv == 'arma' else conv} ({', '.join(sizes)}) on {data}"

@@ -17,9 +17,8 @@ from torch import Tensor
 from armagnn.data import load_graphs
 from armagnn.errors import ArmagnnError, DTypeError, GraphError, ParameterError, ShapeError
 from armagnn.kernels import reference, slicing
-from armagnn.kernels.random import bits, source
+from armagnn.kernels.random import bits
 from armagnn.nn import ARMAConv
-from armagnn.nn.pooling import AvgPool
 from armagnn.operators import GraphBatch, GraphBatches, GraphOperator, batches_of
 from armagnn.operators.batches import SHUFFLE
 from armagnn.operators.building import KINDS
@@ -84,9 +83,6 @@ def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     if request.param == "torch":
         monkeypatch.setattr(slicing, "backend", lambda device: reference)
     return request.param  # type: ignore[no-any-return]
-
-
-# ----------------------------------------------------------------------------------------------------- equal to joining
 
 
 selections = st.lists(st.integers(0, 10**6), min_size=1, max_size=9)
@@ -187,9 +183,6 @@ def test_mutag_in_an_epoch() -> None:
     assert list(batches.epoch([])) == []
 
 
-# ------------------------------------------------------------------------------------------------------------ gradients
-
-
 @settings(max_examples=10)
 @given(parts=st.lists(graphs(4, 6), min_size=1, max_size=4), picks=selections)
 def test_a_layer_on_a_batch_is_the_layer_on_each_graph(parts: list[Graph], picks: list[int]) -> None:
@@ -226,9 +219,6 @@ def test_gradients_reach_learned_values(directed: bool) -> None:
         return batch.op @ x  # type: ignore[no-any-return]
 
     assert torch.autograd.gradcheck(product, (value, numbers(8, 2).requires_grad_()))
-
-
-# ------------------------------------------------------------------------------------------------------------ bad input
 
 
 @pytest.mark.parametrize(
@@ -274,9 +264,6 @@ def test_bad_pointers(ptr: Any, error: type[ArmagnnError], words: str) -> None:
 def test_an_operator_is_wanted() -> None:
     with pytest.raises(DTypeError, match="GraphOperator"):
         GraphBatches(torch.eye(2), torch.tensor([0, 2]))  # type: ignore[arg-type]
-
-
-# ------------------------------------------------------------------------------------------------------------- the plan
 
 
 @given(
@@ -327,69 +314,3 @@ print(GraphBatches(op, torch.tensor([0, 3, 5])).take([1, 1]).nodes.tolist())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "[3, 4, 3, 4]\n", done.stderr
-
-
-# ------------------------------------------------------------------------------------------------------------- padding
-
-
-@pytest.mark.parametrize("directed", [False, True])
-@pytest.mark.parametrize("picks", [[0], [3, 0, 3], [1, 2, 4], [4, 0, 4, 2]])
-@pytest.mark.parametrize("room", [(0, 0), (1, 3), (20, 40)])
-def test_a_padded_batch_is_the_batch_and_nodes_without_edges(
-    directed: bool, picks: list[int], room: tuple[int, int]
-) -> None:
-    graphs = joined(few(directed))  # graph 4 is the one without nodes
-    real = [pick for pick in picks if pick < 4]
-    exact, (rows, nonzeros) = graphs.take(real), graphs.measure(real)
-    batch = graphs.take_padded(torch.tensor(picks), rows + room[0], nonzeros + room[1])
-    assert batch.ids.tolist() == [*picks, 4]
-    assert batch.ptr.diff().tolist() == [*([4, 1, 2, 2, 0][pick] for pick in picks), room[0]]
-    assert torch.equal(batch.nodes[:rows], exact.nodes)
-    assert (batch.op.nnz, int(batch.op.rowptr[-1])) == (nonzeros + room[1], nonzeros + room[1])
-    assert int(batch.op.rowptr[rows]) == nonzeros
-    if room[0]:  # the stored zeros are shared out evenly
-        assert batch.op.rowptr[rows:].diff().max() <= -(-room[1] // room[0])
-    assert_near(batch.op.to_dense()[:rows, :rows], exact.op.to_dense())
-    dense = torch.zeros(rows + room[0], rows + room[0], dtype=F64)
-    dense[:rows, :rows] = exact.op.to_dense()
-    x = numbers(rows + room[0], 3)
-    assert_near(batch.op @ x, dense @ x)
-    assert_near(batch.op.T @ x, dense.T @ x)
-    y = numbers(rows + room[0], 3).requires_grad_()
-    (gradient,) = torch.autograd.grad((batch.op @ y * x).sum(), y)
-    assert_near(gradient, dense.T @ x)
-
-
-@pytest.mark.parametrize("nonzeros", [0, 7])
-def test_graphs_without_edges_are_padded_too(nonzeros: int) -> None:
-    none = GraphOperator.from_edge_index(torch.empty(2, 0, dtype=torch.int64), 5)
-    batch = GraphBatches(none, torch.tensor([0, 2, 5])).take_padded(torch.tensor([1, 0]), 8, nonzeros)
-    assert batch.op.nnz == nonzeros
-    assert not batch.op.to_dense().any()
-    assert batch.nodes[:5].tolist() == [2, 3, 4, 0, 1]
-
-
-def test_padding_changes_no_layer_and_no_pool() -> None:
-    graphs = joined(few())
-    exact, padded = graphs.take([0, 3]), graphs.take_padded(torch.tensor([0, 3, 4]), 9, 30)
-    x = numbers(9, 5)
-    conv, pool = ARMAConv(5, 3, num_stacks=2, num_layers=2, dropout=0.5).double(), AvgPool()
-    results = []
-    for batch in (exact, padded):
-        with source(torch.tensor([7])):
-            out = pool(conv(x[batch.nodes], batch.op), batch)[:2]
-        results.append((out, *torch.autograd.grad(out.square().sum(), list(conv.parameters()))))
-    for one, other in zip(*results, strict=True):
-        assert_near(other, one)
-
-
-@pytest.mark.parametrize(("rows", "nonzeros"), [(0, 0), (4, 6), (5, 7), (9, 5), (-1, 9), (9, 2**40), (2.5, 9)])
-def test_a_padded_batch_without_enough_room(rows: Any, nonzeros: Any) -> None:
-    """Nothing may be written behind the end of an array; `rows=0` ended the process."""
-    two = GraphOperator.from_edge_index(torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]]))
-    graphs = GraphBatches(two, torch.tensor([0, 3, 5]))
-    with pytest.raises(ParameterError, match=r"rows|nonzeros"):
-        graphs.take_padded(torch.tensor([0, 1]), rows, nonzeros)
-    assert graphs.take_padded(torch.tensor([0, 1, 2]), 5, 6).num_nodes == 5
-    with pytest.raises(ParameterError, match="from 0 to 2"):
-        graphs.take_padded(torch.tensor([3]), 9, 9)

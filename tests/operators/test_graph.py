@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
 from typing import Any
 
 import networkx as nx
@@ -14,19 +13,22 @@ import scipy.sparse
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
-from torch.autograd import gradcheck, gradgradcheck
+from torch.autograd import gradcheck
 from torch_geometric import EdgeIndex
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Data
 
 from armagnn import GraphOperator
 from armagnn.errors import SymmetryError
 from armagnn.operators.building import KINDS
-from oracles import Array, Graph, assert_near, numbers, operator, random_graph
+from operators.builders import (
+    BUILDERS,
+    F64,
+    FORMS,
+    Builder,
+)
+from oracles import Graph, assert_near, numbers, operator, random_graph
 from strategies import graphs
 
-F64 = torch.float64
-Builder = Callable[..., GraphOperator]
 OPTIONS: list[dict[str, Any]] = [
     {"kind": "arma"},
     {"kind": "arma", "lambda_min": 0.1, "lambda_max": 1.7},
@@ -35,88 +37,6 @@ OPTIONS: list[dict[str, Any]] = [
     {"kind": "adjacency"},
 ]
 
-
-# ------------------------------------------------------------------------------------------------------ how graphs come
-
-
-def sparse_coo(graph: Graph) -> Tensor:
-    index = torch.from_numpy(np.stack([graph.target, graph.source]))
-    return torch.sparse_coo_tensor(index, graph.edge_weight(), (graph.num_nodes,) * 2, check_invariants=True)
-
-
-def networkx_graph(graph: Graph, cls: Any) -> Any:
-    """Parallel edges of a plain DiGraph are added up by hand; a MultiDiGraph keeps them."""
-    g = cls()
-    g.add_nodes_from(f"node {i}" for i in range(graph.num_nodes))
-    for s, t, w in zip(graph.source, graph.target, graph.weight, strict=True):
-        u, v = f"node {s}", f"node {t}"
-        if not g.is_multigraph() and g.has_edge(u, v):
-            g[u][v]["weight"] += w
-        else:
-            g.add_edge(u, v, weight=w)
-    return g
-
-
-def data(graph: Graph, **extra: Any) -> Data:
-    return Data(edge_index=graph.edge_index, edge_weight=graph.edge_weight(), num_nodes=graph.num_nodes, **extra)
-
-
-def data_adj(graph: Graph) -> Data:
-    return Data(adj_t=sparse_coo(graph).coalesce().to_sparse_csr(), num_nodes=graph.num_nodes)
-
-
-def edge_index_of_pyg(graph: Graph) -> EdgeIndex:
-    return EdgeIndex(graph.edge_index, sparse_size=(graph.num_nodes, graph.num_nodes))
-
-
-def scipy_coo(graph: Graph, cls: Any) -> Any:
-    return cls((graph.weight, (graph.target, graph.source)), shape=(graph.num_nodes,) * 2)
-
-
-FORMS: dict[str, Callable[[Graph], Any]] = {
-    "scipy coo_array": lambda g: scipy_coo(g, scipy.sparse.coo_array),
-    "scipy coo_matrix": lambda g: scipy_coo(g, scipy.sparse.coo_matrix),
-    "scipy csr_array": lambda g: scipy_coo(g, scipy.sparse.coo_array).tocsr(),
-    "scipy csr_matrix": lambda g: scipy_coo(g, scipy.sparse.coo_matrix).tocsr(),
-    "scipy csc_array": lambda g: scipy_coo(g, scipy.sparse.coo_array).tocsc(),
-    "scipy lil_matrix": lambda g: scipy_coo(g, scipy.sparse.coo_matrix).tolil(),
-    "torch coo": sparse_coo,
-    "torch coo coalesced": lambda g: sparse_coo(g).coalesce(),
-    "torch csr": lambda g: sparse_coo(g).coalesce().to_sparse_csr(),
-    "torch csc": lambda g: sparse_coo(g).coalesce().to_sparse_csc(),
-    "PyG Data": data,
-    "PyG Data with adj_t": data_adj,
-    "PyG Batch": lambda g: Batch.from_data_list([data(g)]),
-    "networkx DiGraph": lambda g: networkx_graph(g, nx.DiGraph),
-    "networkx MultiDiGraph": lambda g: networkx_graph(g, nx.MultiDiGraph),
-}
-"""What `from_graph` recognises by its type; the adjacency of each is the graph's."""
-
-GO = GraphOperator
-BUILDERS: dict[str, Callable[..., GraphOperator]] = {
-    "edge_index": lambda g, **o: GO.from_edge_index(g.edge_index, g.num_nodes, g.edge_weight(), **o),
-    "edge_index int32": lambda g, **o: GO.from_edge_index(g.edge_index.int(), g.num_nodes, g.edge_weight(), **o),
-    "edge_index uint8": lambda g, **o: GO.from_edge_index(g.edge_index.byte(), g.num_nodes, g.edge_weight(), **o),
-    "edge_index and a column": lambda g, **o: GO.from_edge_index(
-        g.edge_index, g.num_nodes, g.edge_weight().unsqueeze(1), **o
-    ),
-    "EdgeIndex": lambda g, **o: GO.from_edge_index(edge_index_of_pyg(g), None, g.edge_weight(), **o),
-    "numpy": lambda g, **o: GO.from_dense(g.dense(), dtype=F64, **o),
-    "list": lambda g, **o: GO.from_dense(g.dense().tolist(), dtype=F64, **o),
-    "dense tensor": lambda g, **o: GO.from_dense(torch.from_numpy(g.dense()), **o),
-    "from_graph edge_index": lambda g, **o: GO.from_graph(g.edge_index, g.num_nodes, g.edge_weight(), **o),
-    "from_graph EdgeIndex": lambda g, **o: GO.from_graph(edge_index_of_pyg(g), None, g.edge_weight(), **o),
-}
-DIRECT: dict[str, Builder] = {
-    "scipy": GO.from_scipy,
-    "torch": GO.from_torch_sparse,
-    "PyG": GO.from_data,
-    "networkx": GO.from_networkx,
-}
-for _name, _form in FORMS.items():
-    _builder = DIRECT[_name.split()[0]]
-    BUILDERS[_name] = lambda g, form=_form, builder=_builder, **o: builder(form(g), dtype=F64, **o)
-    BUILDERS[f"from_graph {_name}"] = lambda g, form=_form, **o: GO.from_graph(form(g), dtype=F64, **o)
 
 builders = pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
 
@@ -189,9 +109,6 @@ def test_sparse_tensor() -> None:
     assert_near(GraphOperator.from_graph(adj, dtype=F64).to_dense(), operator(graph.dense(), "arma"))
 
 
-# ------------------------------------------------------------------------------------------------ nodes, weights, types
-
-
 def test_number_of_nodes() -> None:
     index = torch.tensor([[0, 3], [1, 1]])
     assert GraphOperator.from_edge_index(index).num_nodes == 4  # up to the largest id
@@ -256,9 +173,6 @@ def test_an_operator_of_either_width(index: torch.dtype) -> None:
     assert_near(learned.T.to_dense(), narrow.to_dense().T)
 
 
-# ------------------------------------------------------------------------------------------------------------- symmetry
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, F64, torch.bfloat16])
 @pytest.mark.parametrize("how", ["max", "mean"])
 @given(graphs(weights=st.one_of(st.just(0.0), st.floats(0.01, 10))), st.sampled_from(KINDS))
@@ -318,93 +232,6 @@ def test_advice_where_symmetry_is_needed() -> None:
     assert undirected.require_symmetric("a spectrum") is undirected
     with pytest.raises(SymmetryError, match="values were replaced"):
         undirected.with_value(undirected.value).require_symmetric("a spectrum")
-
-
-# -------------------------------------------------------------------------------------------------------------- batches
-
-
-def parts(kind: str = "arma", learned: bool = False) -> tuple[list[GraphOperator], list[Array]]:
-    shapes = [random_graph(5, 9, seed=1), random_graph(4, 5, seed=2).both_ways(), Graph(2, *(np.empty(0, int),) * 3)]
-    operators = [
-        GraphOperator.from_edge_index(g.edge_index, g.num_nodes, g.edge_weight().requires_grad_(learned), kind)
-        for g in shapes
-    ]
-    return operators, [operator(g.dense(), kind) for g in shapes]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("learned", [False, True])
-@pytest.mark.parametrize("chosen", [(0, 1, 2), (1,), (1, 1), (0, 0), (2, 1), (2,)], ids=str)
-def test_block_diagonal_is_separate_graphs(kind: str, learned: bool, chosen: tuple[int, ...]) -> None:
-    operators, truths = parts(kind, learned)
-    operators, truths = [operators[i] for i in chosen], [truths[i] for i in chosen]
-    joined = GraphOperator.block_diagonal(operators)
-    truth = scipy.linalg.block_diag(*truths)
-    assert joined.kind == kind
-    assert joined.num_nodes == len(truth)
-    assert joined.symmetric == all(op.symmetric for op in operators)
-    assert_near(joined.to_dense(), truth)
-    assert_near(joined.T.to_dense(), truth.T)
-    x = numbers(len(truth), 3).requires_grad_()
-    pieces = x.split([op.num_nodes for op in operators])
-    separate = torch.cat([op @ piece for op, piece in zip(operators, pieces, strict=True)])
-    assert torch.equal(joined @ x, separate)
-    g = numbers(len(truth), 3, seed=4)
-    wanted = [x, *(op.value for op in set(operators) if learned)]
-    ours = torch.autograd.grad(joined @ x, wanted, g)
-    theirs = torch.autograd.grad(separate, wanted, g)
-    for a, b in zip(ours, theirs, strict=True):
-        assert_near(a, b)
-
-
-def test_block_diagonal_of_fixed_and_learned() -> None:
-    operators, truths = parts()
-    _, undirected, _ = parts(learned=True)[0]
-    joined = GraphOperator.block_diagonal([operators[1], undirected])
-    x = numbers(8, 2).requires_grad_()
-    assert_near(joined @ x, scipy.linalg.block_diag(truths[1], truths[1]) @ x.detach().numpy())
-    assert gradgradcheck(lambda v, x: GraphOperator.block_diagonal([operators[1], operators[1].with_value(v)]) @ x,
-                         (undirected.value.detach().requires_grad_(), numbers(8, 1).requires_grad_()))  # fmt: skip
-
-
-def test_block_diagonal_then_the_rest() -> None:
-    """A batch is an operator like any other: values replaced, converted, joined again."""
-    operators, truths = parts()
-    joined = GraphOperator.block_diagonal(operators)
-    truth = scipy.linalg.block_diag(*truths)
-    assert_near(joined.with_value(joined.value * 2).T.to_dense(), 2 * truth.T)
-    assert_near(joined.to(torch.float32).T.to_dense(), truth.T)
-    again = GraphOperator.block_diagonal(iter([joined, joined]))  # type: ignore[arg-type]
-    assert_near(again.T.to_dense(), scipy.linalg.block_diag(truth, truth).T)
-    symmetric = GraphOperator.block_diagonal([operators[1]] * 2)
-    assert_near(symmetric.with_value(symmetric.value * 3).T.to_dense(), 3 * scipy.linalg.block_diag(*truths[1:2] * 2))
-
-
-@given(st.lists(graphs(max_nodes=5, max_edges=8), min_size=1, max_size=4), st.sampled_from(KINDS))
-def test_batch_of_pyg(several: list[Graph], kind: str) -> None:
-    batch = Batch.from_data_list([data(graph) for graph in several])
-    truth = scipy.linalg.block_diag(*(operator(graph.dense(), kind) for graph in several))
-    together = GraphOperator.from_data(batch, kind)
-    assert_near(together.to_dense(), truth)
-    joined = GraphOperator.block_diagonal([GraphOperator.from_data(data(graph), kind) for graph in several])
-    assert_near(joined.to_dense(), truth)
-    x = numbers(len(truth), 2)
-    assert torch.equal(together @ x, joined @ x)
-
-
-def test_sampled_subgraph_of_pyg() -> None:
-    """What a NeighborLoader yields is directed: target nodes receive, the outermost ones do not."""
-    from torch_geometric.utils import k_hop_subgraph
-
-    graph = random_graph(12, 40, seed=5)
-    nodes, index, _, kept = k_hop_subgraph(0, 1, graph.edge_index, relabel_nodes=True, directed=True, num_nodes=12)
-    op = GraphOperator.from_edge_index(index, len(nodes), graph.edge_weight()[kept])
-    truth = Graph(len(nodes), index[0].numpy(), index[1].numpy(), graph.weight[kept.numpy()])
-    assert not op.symmetric
-    assert_near(op.to_dense(), operator(truth.dense(), "arma"))
-
-
-# ----------------------------------------------------------------------------------------------------------- with_value
 
 
 def test_with_value() -> None:

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -151,24 +152,41 @@ def _command(config: Any, out: Path, *more: str) -> list[str]:
 
 
 def kill_commands(config: training.Config, truth: str, draw: random.Random, tally: Tally) -> None:
-    """Kill ``armagnn train`` once, and let ``--resume`` (or the same command, if nothing had begun) finish it."""
+    """Kill ``armagnn train`` up to three times; ``--resume``, or the same command if nothing had begun, finishes it."""
     folder = Path.cwd() / "killed"
     shutil.rmtree(folder, ignore_errors=True)
+    kept: set[int] = set()
     tally.runs += 1
-    process = subprocess.Popen(_command(config, folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while process.poll() is None and not folder.exists():
-        time.sleep(0.01)
-    time.sleep(draw.uniform(0, 2))
-    if process.poll() is None:
-        process.kill()
-        tally.kills += 1
-    process.wait()
-    for more in (["--resume"], []):
-        code = subprocess.run(_command(config, folder, *more), capture_output=True, check=False).returncode
-        if code == 0:
-            tally.different += result(folder) != truth
+    for number in range(4):
+        for more in (["--resume"], []) if number else ([],):
+            out = subprocess.DEVNULL
+            process = subprocess.Popen(_command(config, folder, *more), stdout=out, stderr=out)
+            while process.poll() is None and not folder.exists():
+                time.sleep(0.01)
+            if number < 3:
+                with suppress(subprocess.TimeoutExpired):
+                    # a command that goes on with a folder first takes seconds to start
+                    process.wait(draw.uniform(0, 2) + (draw.uniform(0, 8) if number else 0))
+            else:
+                process.wait()
+            killed = process.poll() is None
+            if killed:
+                process.kill()
+                process.wait()
+                tally.kills += 1
+            if killed or process.returncode == 0:
+                break
+        try:
+            found = set(training.Run.open(folder).finished_seeds)
+        except RunError:
+            found = set()  # it was killed before the manifest
+            tally.in_time += 1
+        tally.lost += not kept <= found
+        kept |= found
+        if not killed:
+            tally.errors += process.returncode != 0
+            tally.different += process.returncode == 0 and result(folder) != truth
             return
-    tally.errors += 1
 
 
 def truths(configs: Sequence[training.Config]) -> list[tuple[training.Config, str, float]]:

@@ -104,17 +104,26 @@ def prepare() -> None:
         os.environ.update(to_set(os.environ, allowed(), quota()))
 
 
+def is_users_choice(current: int, environment: Mapping[str, str], allowed: int) -> bool:
+    """Return whether the user has set torch's number of threads, by `COUNTING` or by ``torch.set_num_threads``.
+
+    Example:
+        >>> is_users_choice(8, {}, 8), is_users_choice(3, {}, 8), is_users_choice(8, {"OMP_NUM_THREADS": "8"}, 8)
+        (False, True, True)
+    """
+    default = current in (allowed, allowed // 2)  # of torch: all processors, or with MKL one for two hyperthreads
+    return not default or any(environment.get(name) for name in COUNTING)
+
+
 def threads_for(small: bool, current: int, environment: Mapping[str, str], allowed: int, quota: float) -> int:
     """Return how many threads torch gets for a training, where it has ``current`` ones: one if the training is small.
 
-    A small training gains nothing from a second thread, and on a busy machine loses by it. Where the user has set a
-    number, by `COUNTING` or by ``torch.set_num_threads``, that stays.
+    A small training gains nothing from a second thread, and on a busy machine loses by it. What the user chose stays.
 
     Example:
         >>> threads_for(True, 8, {}, 8, float("inf")), threads_for(False, 8, {}, 8, 2.5), threads_for(True, 3, {}, 8, 2)
         (1, 3, 3)
     """
-    default = current in (allowed, allowed // 2)  # of torch: all processors, or with MKL one for two hyperthreads
-    if not default or any(environment.get(name) for name in COUNTING):
+    if is_users_choice(current, environment, allowed):
         return current
     return 1 if small else min(current, usable(allowed, quota))

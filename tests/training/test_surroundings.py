@@ -65,6 +65,56 @@ def test_of_two_trainings_the_larger_one_is_served() -> None:
     assert torch.get_num_threads() == 2
 
 
+def rounds(threads: surroundings.Threads, count: int, seconds: dict[int, float]) -> list[int]:
+    """The numbers of threads in some rounds, each of which takes what its number says."""
+    found = []
+    for _ in range(count):
+        found.append(torch.get_num_threads())
+        threads.round(seconds[found[-1]], 1.0)
+    return found
+
+
+@pytest.fixture
+def aside(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How often the system sets this process aside in a round."""
+    per_round, total = [1000], [0]
+
+    def counted() -> int:
+        total[0] += per_round[0]
+        return total[0]
+
+    monkeypatch.setattr(surroundings, "_set_aside", counted)
+    return per_round
+
+
+def test_a_busy_machine_gives_a_training_the_number_that_is_faster_there(aside: list[int]) -> None:
+    with fitting_threads(False) as threads:
+        assert rounds(threads, 7, {1: 1.0, 2: 3.0}) == [2, 2, 1, 2, 1, 2, 1]  # the first may compile
+        assert rounds(threads, threads.HOLD, {1: 1.0, 2: 3.0}) == [1] * threads.HOLD
+        assert rounds(threads, 6, {1: 3.0, 2: 1.0}) == [2, 1, 2, 1, 2, 1]
+        assert rounds(threads, threads.HOLD, {1: 3.0, 2: 1.0}) == [2] * threads.HOLD
+        assert rounds(threads, 6, {1: 1.0, 2: 3.0}) == [2, 1, 2, 1, 2, 1]
+        aside[0] = 0
+        assert rounds(threads, threads.HOLD + 5, {1: 1.0, 2: 3.0}) == [1] * threads.HOLD + [2] * 5
+    assert torch.get_num_threads() == 2
+
+
+def test_a_quiet_machine_tries_nothing(aside: list[int]) -> None:
+    aside[0] = 5
+    with fitting_threads(False) as threads:
+        assert set(rounds(threads, 200, {2: 1.0})) == {2}
+
+
+def test_what_the_user_has_set_and_the_threads_of_two_trainings_stay(
+    aside: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with fitting_threads(False) as threads, fitting_threads(False):
+        assert set(rounds(threads, 9, {2: 1.0})) == {2}
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    with fitting_threads(False) as threads:
+        assert set(rounds(threads, 9, {2: 1.0})) == {2}
+
+
 class Watched(NodeTask):
     """A task that remembers how many threads torch has in its steps."""
 

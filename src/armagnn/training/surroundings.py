@@ -8,11 +8,17 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from statistics import median
 from typing import Any, Final
 
 import torch
 
 from armagnn import processors
+
+try:
+    import resource
+except ImportError:  # Windows does not say how often it sets threads aside
+    resource = None  # type: ignore[assignment]
 
 ALWAYS: Final = ((-1, 1 << 30), (-3, 1 << 25))
 MMAP_MAX: Final = -4
@@ -71,13 +77,62 @@ def _glibc() -> Any:
         return None
 
 
+class Threads:
+    """The threads of torch during a training: all that fit it, or one while other programs make one faster.
+
+    Where threads of other programs run, a parallel loop waits for the thread that the system has set aside. So a
+    training that is set aside often tries both numbers, in turns, and goes on with the faster one for a while. The
+    number changes no bit of a result.
+    """
+
+    OFTEN: Final = 30.0
+    """Times a second that the system sets threads aside on a busy machine. A quiet one has less than ten."""
+    TRIES: Final = 3
+    """Rounds with each number."""
+    HOLD: Final = 60
+    """Rounds that the faster number stays."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._plan: list[int] = []  # numbers still to be tried; the first is that of the round that runs
+        self._seconds: dict[int, list[float]] = {}
+        self._hold = 1  # the first round may compile
+        self._aside = _set_aside()
+
+    def round(self, seconds: float, work: float) -> None:
+        """Note how long a round took, in which so much work was done, and set the number for the next one."""
+        before, self._aside = self._aside, _set_aside()
+        if self.most == 1 or _fitting > 1:
+            return
+        if self._plan:
+            self._seconds[self._plan.pop(0)].append(seconds / work)
+            if not self._plan:
+                self._hold = self.HOLD
+                _set(min(self._seconds, key=lambda count: median(self._seconds[count])))
+                return
+        else:
+            self._hold -= 1
+            if self._hold > 0:
+                return
+            if self._aside - before < self.OFTEN * seconds:
+                _set(self.most)
+                return
+            self._plan, self._seconds = [self.most, 1] * self.TRIES, {self.most: [], 1: []}
+        _set(self._plan[0])
+
+
+def _set_aside() -> int:
+    """Return how often the system has taken a processor from this process; 0 where it does not say."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw if resource else 0
+
+
 @contextmanager
-def fitting_threads(small: bool) -> Iterator[int]:
+def fitting_threads(small: bool) -> Iterator[Threads]:
     """Give torch a number of threads that fits a training, until the last training ends; see `processors.threads_for`.
 
     Example:
-        >>> with fitting_threads(True) as count:
-        ...     count == torch.get_num_threads()
+        >>> with fitting_threads(True) as threads:
+        ...     threads.most == torch.get_num_threads()
         True
     """
     global _fitting, _before
@@ -86,11 +141,12 @@ def fitting_threads(small: bool) -> Iterator[int]:
             _before = torch.get_num_threads()
         _fitting += 1
         # of several trainings at a time, whichever wants more threads gets them
-        count = processors.threads_for(small, _before, os.environ, processors.allowed(), processors.quota())
+        allowed = processors.allowed()
+        count = processors.threads_for(small, _before, os.environ, allowed, processors.quota())
         if _fitting == 1 or count > torch.get_num_threads():
             _set(count)
     try:
-        yield torch.get_num_threads()
+        yield Threads(1 if processors.is_users_choice(_before, os.environ, allowed) else torch.get_num_threads())
     finally:
         with _lock:
             _fitting -= 1

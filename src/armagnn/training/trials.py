@@ -32,7 +32,7 @@ from armagnn.training.cuda_graphs import EAGER, Recorder
 from armagnn.training.outcome import Outcome, Setting
 from armagnn.training.shared_options import MOST_EPOCHS, MOST_TRIALS
 from armagnn.training.stopping import BESIDE, Keeper, check_stopping
-from armagnn.training.surroundings import fitting_threads, keep_freed_memory
+from armagnn.training.surroundings import Threads, fitting_threads, keep_freed_memory
 
 DRAWS: Final = 64
 """The most seeds of masks that a network may draw in one forward pass."""
@@ -287,27 +287,29 @@ class Trials:
     @checked
     def in_turns(self, look: Callable[[Trials], None] | None = None) -> Iterator[Outcome | None]:
         """As `run`; on a GPU also None, again and again: work is queued, and other trainings may queue theirs."""
-        with self._surroundings():
-            yield from self._in_turns(look)
+        with self._surroundings() as threads:
+            yield from self._in_turns(look, threads)
 
     @contextmanager
-    def _surroundings(self) -> Iterator[None]:
+    def _surroundings(self) -> Iterator[Threads | None]:
         if self.device.type != "cpu":
-            yield
+            yield None
             return
         small = len(self.settings) == 1 and bool(getattr(self.task, "small", False))
-        with keep_freed_memory(), fitting_threads(small):
-            yield
+        with keep_freed_memory(), fitting_threads(small) as threads:
+            yield threads
 
-    def _in_turns(self, look: Callable[[Trials], None] | None) -> Iterator[Outcome | None]:
+    def _in_turns(self, look: Callable[[Trials], None] | None, threads: Threads | None) -> Iterator[Outcome | None]:
         recorder = Recorder(self.device)
         between = -(-LOOK.get(self.device.type, 5) // self.task.steps)
         while self.settings:
-            began, trials = time.perf_counter(), len(self.settings)
+            began, start, trials = time.perf_counter(), self.done, len(self.settings)
             until = min(self.epochs, self.done + between)
             while self.done < until:
                 yield from self._one_epoch(recorder)
             yield from self._wait()
+            if threads is not None:
+                threads.round(time.perf_counter() - began, (self.done - start) * trials)
             active = self.active.tolist() if self.done < self.epochs else [False] * trials
             self.spent = [spent + (time.perf_counter() - began) / trials for spent in self.spent]
             stopped = [index for index in range(trials) if not active[index]]

@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from hashlib import sha256
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import torch
 
@@ -257,14 +257,9 @@ def data_sha256(config: Config) -> str:
 
 
 @cache
-def _experiment_of(config: Any) -> Experiment:
-    found: Experiment = config.experiment(_data(config))
-    return found
-
-
-def experiment_of(config: Config) -> Experiment:
+def experiment_of(config: Any) -> Experiment:
     """The experiment of a configuration, made once for a process."""
-    return _experiment_of(config)
+    return cast(Experiment, config.experiment(_data(config)))
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +13,7 @@ import torch
 from armagnn.checks import integer
 from armagnn.data import NodeDataset, load
 from armagnn.errors import DataError
-from armagnn.sealed import read_table
+from armagnn.sealed import read_rows
 from armagnn.training import NodesConfig
 from armagnn.training.config import torch_device
 from armagnn.training.outcome import Outcome
@@ -72,24 +71,12 @@ def train_once(config: NodesConfig, data: NodeDataset, device: torch.device) -> 
     return next(config.experiment(data).trials([config.setting(0)], device=device).run())
 
 
-def to_csv(timings: Sequence[Timing]) -> str:
-    """The numbers of the figure."""
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow([field.name for field in fields(Timing)])
-    writer.writerows(astuple(timing) for timing in timings)
-    return table.getvalue()
-
-
 def from_csv(path: Path) -> list[Timing]:
-    """The numbers of the figure, from the file that `to_csv` wrote."""
-    rows = [list(row.values()) for row in read_table(path, [field.name for field in fields(Timing)])]
-    try:
-        if not rows:
-            raise ValueError("it has no rows")
-        return [Timing(m, d, int(n), float(pace), int(best), float(s), float(a)) for m, d, n, pace, best, s, a in rows]
-    except ValueError as error:
-        raise DataError(f"{path}: not the numbers of Figure 4 ({error}).") from error
+    """The numbers of the figure, from their file."""
+    timings = read_rows(path, Timing, "the numbers of Figure 4")
+    if not timings:
+        raise DataError(f"{path}: not the numbers of Figure 4 (it has no rows).")
+    return timings
 
 
 def draw(timings: Sequence[Timing], dataset: str = "ppi") -> bytes:

@@ -15,7 +15,7 @@ from tiny_signals import tiny
 
 def forget() -> None:
     """Forget the data and experiments of this process."""
-    table._experiment_of.cache_clear()
+    table.experiment_of.cache_clear()
     table._loaded.cache_clear()
 
 

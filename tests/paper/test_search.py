@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from armagnn.errors import DataError
 from armagnn.sealed import write_sealed
 from armagnn.training.config import Config
 from armagnn.training.record import Record
+from armagnn_paper import search
 from armagnn_paper.search import (
     FINAL_SEED,
     FIRST_SEED,
@@ -208,16 +210,48 @@ def test_the_files_keep_what_they_have_of_other_cells(tmp_path: Path) -> None:
     assert list(json.loads(out.read_text())) == ["dd/gcn/0", "mutag/arma/0"]
 
 
-def test_files_of_something_else_are_refused(tmp_path: Path) -> None:
+def test_a_cell_that_is_searched_anew_loses_its_old_folds_and_no_other_cell_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names of datasets may hold a stroke; the files of a user need no digest."""
+    head = "dataset,method,fold,score\n"
+    monkeypatch.setattr(
+        search,
+        "choose",
+        lambda table, records, budgets: {f"{r.dataset}/{r.method}/{r.fold}": r.config for r in records},
+    )
+    monkeypatch.setattr(
+        search,
+        "scores_csv",
+        lambda table, records: head + "".join(f"{r.dataset},{r.method},{r.fold},50\n" for r in records),
+    )
+    done = [Record("some-search", "qm9/mu", "gcn", "tuned", 0, fold, 7, {"fold": fold}, {}) for fold in (0, 1)]
+    out, scores = tmp_path / "chosen.json", tmp_path / "scores.csv"
+    out.write_text(json.dumps({"qm9/mu/arma/0": {"lr": 1}, "qm9/mu/gcn/0": {"lr": 2}, "qm9/mu/gcn/9": {"lr": 3}}))
+    scores.write_text(head + "qm9/mu,arma,0,77\nqm9/mu,gcn,0,11\nzinc,gcn,0,12\n")
+    for _ in range(2):  # twice is once
+        write_search(GRAPHS, done, {}, out, scores)
+        assert list(json.loads(out.read_text()).items()) == [
+            ("qm9/mu/arma/0", {"lr": 1}), ("qm9/mu/gcn/0", {"fold": 0}), ("qm9/mu/gcn/1", {"fold": 1}),
+        ]  # fmt: skip
+        assert scores.read_text() == head + "qm9/mu,arma,0,77\nqm9/mu,gcn,0,50\nqm9/mu,gcn,1,50\nzinc,gcn,0,12\n"
+
+
+@pytest.mark.parametrize("write", [write_sealed, Path.write_bytes], ids=["sealed", "plain"])
+def test_files_of_something_else_are_refused_and_left_alone(
+    tmp_path: Path, write: Callable[[Path, bytes], object]
+) -> None:
     path = tmp_path / "file"
     done = records(GRAPHS, "mutag", Budget(1, 1), (80, 1))
-    for text in (b"[1]\n", b"no json\n"):
-        write_sealed(path, text)
+    for text in (b"[1]\n", b"no json\n", b"{"):
+        write(path, text)
         with pytest.raises(DataError, match=r"not the choices of a search.*Name another file"):
             write_search(GRAPHS, done, GRAPHS.search.budgets, path, None)
-    write_sealed(path, b"a,b\n1,2\n")
+        assert path.read_bytes() == text
+    write(path, b"a,b\n1,2\n")
     with pytest.raises(DataError, match="not the scores of this search"):
         write_search(GRAPHS, done, GRAPHS.search.budgets, None, path)
+    assert path.read_bytes() == b"a,b\n1,2\n"
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from armagnn.errors import DataError
-from armagnn.sealed import write_sealed
+from armagnn.sealed import rows_csv, write_sealed
 from armagnn_paper.page import results_page
-from armagnn_paper.training_time import Timing, draw, from_csv, measure, to_csv
+from armagnn_paper.training_time import Timing, draw, from_csv, measure
 
 
 def test_every_method_is_timed_and_drawn() -> None:
@@ -21,14 +21,14 @@ def test_every_method_is_timed_and_drawn() -> None:
         assert 1 <= timing.best_epoch <= 8
         assert timing.seconds_per_epoch > 0
     assert draw(timings).startswith(b"\x89PNG")
-    rows = list(csv.DictReader(to_csv(timings).splitlines()))
+    rows = list(csv.DictReader(rows_csv(Timing, timings).decode().splitlines()))
     assert [row["method"] for row in rows] == ["gcn", "arma"]
 
 
 def test_the_numbers_survive_the_file_and_stand_on_the_page(tmp_path: Path) -> None:
     timings = [Timing("arma", "NVIDIA H200", 600, 0.0051, 594, 3.03, 80.9)]
     path = tmp_path / "training-time.csv"
-    write_sealed(path, to_csv(timings).encode())
+    write_sealed(path, rows_csv(Timing, timings))
     assert from_csv(path) == timings
     section = results_page(tmp_path)
     assert "| ARMA | 5.10 | 3.03 | 594 of 600 | 80.9 |" in section
@@ -40,7 +40,7 @@ def test_a_file_of_other_numbers_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "training-time.csv"
     for text, message in {
         "method,device\narma,cpu\n": "another table",
-        to_csv([]): "not the numbers of Figure 4",
+        rows_csv(Timing, []).decode(): "not the numbers of Figure 4",
     }.items():
         write_sealed(path, text.encode())
         with pytest.raises(DataError, match=message):

@@ -118,7 +118,7 @@ def training_time(
     )
     for timing in times.measure(dataset, method or times.METHODS, device, epochs):
         timings.append(timing)
-        write_sealed(numbers, times.to_csv(timings).encode())  # as they come: a method can take minutes
+        write_sealed(numbers, rows_csv(times.Timing, timings))  # as they come: a method can take minutes
         notes_console().print(f"{timing.method}: {1e3 * timing.seconds_per_epoch:.1f} ms per epoch")
         table.add_row(
             timing.method, f"{1e3 * timing.seconds_per_epoch:.2f}", str(timing.best_epoch),

@@ -4,7 +4,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 from rich import box
@@ -19,8 +19,7 @@ from armagnn.files import check_writable
 from armagnn.training.config import torch_device
 from armagnn.training.engine import execute
 from armagnn.training.record import Record
-from armagnn.training.results_store import Store, checkpoints_of
-from armagnn_paper.cli.groups import Where, Written, with_groups
+from armagnn.training.results_store import DEFAULT_STORE, Store, checkpoints_of
 from armagnn_paper.forecast import assumptions, known_times
 from armagnn_paper.forecast import plan as plan_of
 from armagnn_paper.search import final_trials, planned_trials, search_trials, write_search
@@ -38,7 +37,32 @@ Chosen = Annotated[
         exists=True, dir_okay=False, help="Settings of the tuned protocol, as the search's --out writes them."
     ),
 ]
-BY_DATASET: Final = "by dataset"
+StorePath = Annotated[Path, typer.Option(help="Where finished trials are kept.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda or cuda:1.")]
+Workers = Annotated[int, typer.Option(help="Processes at a time; on a GPU, trainings that take turns.")]
+EngineName = Annotated[str, typer.Option(help="local, or ray for a Ray cluster.")]
+Results = Annotated[Path, typer.Option(help="Where the exported tables are: plans go by their times.")]
+RESULTS: Final = Path("results")
+
+
+def named(option: str, *names: str) -> Any:
+    """An option whose values are names, several of which may be given."""
+    return typer.Option(option, help=f"{', '.join(names)}; may be repeated.")
+
+
+def searched(what: str, **limits: Any) -> Any:
+    """An option of a search: a number that goes by the dataset if it is not given."""
+    return typer.Option(help=what, show_default="by dataset", **limits)
+
+
+class Where(NamedTuple):
+    """Where the trials of a table are done, and kept."""
+
+    store: Path
+    device: str
+    workers: int
+    engine: str
+    results: Path
 
 
 def reproduces(table: Table) -> Callable[..., None]:
@@ -46,20 +70,20 @@ def reproduces(table: Table) -> Callable[..., None]:
     runs_help = "Runs of a cell, each with another seed."
     runs_help += f" Each has {table.num_folds} folds." if table.num_folds > 1 else ""
 
-    @with_groups
     def command(
-        where: Where,
-        dataset: Annotated[
-            Names, typer.Option("--dataset", help=_names(*table.datasets, *table.beyond_datasets))
-        ] = None,
-        method: Annotated[Names, typer.Option("--method", help=_names(*table.methods))] = None,
-        protocol: Annotated[
-            Names, typer.Option("--protocol", help=_names(*table.protocols, *table.beyond_protocols))
-        ] = None,
+        dataset: Annotated[Names, named("--dataset", *table.datasets, *table.beyond_datasets)] = None,
+        method: Annotated[Names, named("--method", *table.methods)] = None,
+        protocol: Annotated[Names, named("--protocol", *table.protocols, *table.beyond_protocols)] = None,
         runs: Annotated[Count, typer.Option(help=runs_help, show_default="by cell")] = None,
         chosen: Chosen = None,
         plan: Plan = False,
+        store: StorePath = DEFAULT_STORE,
+        device: Device = "cpu",
+        workers: Workers = 1,
+        engine: EngineName = "local",
+        results: Results = RESULTS,
     ) -> None:
+        where = Where(store, device, workers, engine, results)
         if runs is not None:
             integer("runs", runs, 1)
         asked = bool(dataset and method and protocol)  # by name: what cannot be done is refused, not left out
@@ -91,30 +115,27 @@ def reproduces(table: Table) -> Callable[..., None]:
 def searches(table: Table) -> Callable[..., None]:
     """The command that searches the settings of a table's protocol `tuned`."""
 
-    @with_groups
     def command(
-        where: Where,
-        written: Written,
-        dataset: Annotated[
-            Names, typer.Option("--dataset", help=_names(*table.datasets, *table.beyond_datasets))
-        ] = None,
-        method: Annotated[Names, typer.Option("--method", help=_names(*table.methods))] = None,
-        settings: Annotated[
-            Count, typer.Option(help="Settings that are tried for each method.", show_default=BY_DATASET)
-        ] = None,
-        seeds: Annotated[Count, typer.Option(help="Trials of each setting.", show_default=BY_DATASET)] = None,
-        finalists: Annotated[
-            Count, typer.Option(help="Settings that go to the finals; 0: none.", show_default=BY_DATASET)
-        ] = None,
-        final_seeds: Annotated[
-            Count, typer.Option(help="Trials of each of them there.", show_default=BY_DATASET)
-        ] = None,
-        epochs: Annotated[Count, typer.Option(help="Most epochs of a trial.", show_default=BY_DATASET)] = None,
-        folds: Annotated[
-            Count, typer.Option(help="Folds that choose, each for itself.", show_default=BY_DATASET, min=1, max=10)
-        ] = None,
+        dataset: Annotated[Names, named("--dataset", *table.datasets, *table.beyond_datasets)] = None,
+        method: Annotated[Names, named("--method", *table.methods)] = None,
+        settings: Annotated[Count, searched("Settings that are tried for each method.")] = None,
+        seeds: Annotated[Count, searched("Trials of each setting.")] = None,
+        finalists: Annotated[Count, searched("Settings that go to the finals; 0: none.")] = None,
+        final_seeds: Annotated[Count, searched("Trials of each of them there.")] = None,
+        epochs: Annotated[Count, searched("Most epochs of a trial.")] = None,
+        folds: Annotated[Count, searched("Folds that choose, each for itself.", min=1, max=10)] = None,
         plan: Plan = False,
+        store: StorePath = DEFAULT_STORE,
+        device: Device = "cpu",
+        workers: Workers = 1,
+        engine: EngineName = "local",
+        results: Results = RESULTS,
+        out: Annotated[Path | None, typer.Option(help="Write the choices to this JSON file.")] = None,
+        scores: Annotated[
+            Path | None, typer.Option(help="Write every setting and its scores to this CSV file.")
+        ] = None,
     ) -> None:
+        where = Where(store, device, workers, engine, results)
         counts = {"settings": settings, "seeds": seeds, "epochs": epochs, "folds": folds}
         counts |= {"finalists": finalists, "final_seeds": final_seeds}
         asked = {name: count for name, count in counts.items() if count is not None}
@@ -131,14 +152,14 @@ def searches(table: Table) -> Callable[..., None]:
             trials = [t for d, m in cells for t in planned_trials(table, records, d, m, budgets[d])]
             _do(table, trials, where, search=True, plan=True)
             return
-        check_writable(written.out, written.scores)
+        check_writable(out, scores)
         _do(table, [t for d, m in cells for t in search_trials(table, d, m, budgets[d])], where, search=True)
         records = _records(table, where)
         finals = [t for d, m in cells for t in final_trials(table, records, d, m, budgets[d])]
         if finals:
             _do(table, finals, where, search=True)
             records = _records(table, where)
-        write_search(table, records, budgets, written.out, written.scores)
+        write_search(table, records, budgets, out, scores)
 
     command.__doc__ = f"""The search behind the tuned protocol: on validation data, the same settings for all methods.
 
@@ -146,10 +167,6 @@ def searches(table: Table) -> Callable[..., None]:
     cells they keep what they have.
     """
     return command
-
-
-def _names(*names: str) -> str:
-    return f"{', '.join(names)}; may be repeated."
 
 
 def _cells(table: Table, datasets: Names, methods: Names, protocols: Sequence[str]) -> list[Cell]:

@@ -5,17 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from armagnn.cli import app
 from armagnn.errors import DataError
-from armagnn.sealed import rows_csv, write_sealed
-from armagnn_paper.claims import RUNS, ClaimRow, Measurement, measure
+from armagnn.sealed import write_sealed
+from armagnn_paper.claims import ClaimRow, Measurement, measure
 from armagnn_paper.claims import rows_of as read_rows
-from armagnn_paper.cli.experiments import CLAIMS
 
 HEAD = "method,variable,level,run,metric,value\n"
-COMMITTED = Path(__file__).parents[2] / "results" / "claims"
 
 
 def rows_of(method: str, runs: int, value: float = 1.0) -> list[ClaimRow]:
@@ -50,23 +46,3 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
         write_sealed(path, content.encode())
         with pytest.raises(DataError, match=message):
             read_rows(path)
-
-
-def test_unknown_claims_are_refused() -> None:
-    result = CliRunner().invoke(app, ["figure", "claims", "robustnes"])
-    assert result.exit_code == 2
-    assert "robustness" in result.output
-
-
-@pytest.mark.parametrize("name", list(CLAIMS))
-def test_committed_rows_are_complete_and_drawn_by_the_command(name: str, tmp_path: Path) -> None:
-    path = COMMITTED / f"{name}.csv"
-    assert path.exists(), "measure it: armagnn figure claims"
-    rows = read_rows(path)
-    assert all(job.done(rows, RUNS) for job in CLAIMS[name].jobs)
-    arguments = ["figure", "claims", name, "--results", str(COMMITTED), "--out", str(tmp_path)]
-    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "120"})
-    assert result.exit_code == 0, result.output
-    assert CLAIMS[name].question[:20] in result.output
-    assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-    assert path.read_text() == rows_csv(ClaimRow, rows, 6).decode()  # looked at, not touched

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -18,11 +16,11 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from armagnn.cli import app
+from armagnn.errors import ArmagnnError
 from armagnn.training.record import Record
 from armagnn.training.results_store import Store
 from armagnn_paper import tables
 from armagnn_paper.cli import reproduce
-from armagnn_paper.cli.groups import Where
 from armagnn_paper.table import Cell, CellTrial, Job
 from armagnn_paper.tables import GRAPHS, NODES, SIGNALS, TABLES
 
@@ -123,7 +121,8 @@ def test_each_store_has_checkpoints_of_its_own(tmp_path: Path, monkeypatch: pyte
     jobs: list[Job] = []
     monkeypatch.setattr(reproduce, "execute", lambda asked, *others: jobs.extend(asked))
     for name in ("a.sqlite", "a.db"):
-        reproduce._do(GRAPHS, GRAPHS.trials(Cell("mutag", "gat", "paper"))[:1], Where(tmp_path / "runs" / name))
+        where = reproduce.Where(tmp_path / "runs" / name, "cpu", 1, "local", tmp_path)
+        reproduce._do(GRAPHS, GRAPHS.trials(Cell("mutag", "gat", "paper"))[:1], where)
     one, other = (Path(job.checkpoints) for job in jobs)
     assert one != other
     assert one.parent == other.parent == tmp_path / "runs"
@@ -256,16 +255,29 @@ def rows(folder: Path) -> list[dict[str, str]]:
         return [{name: value for name, value in row.items() if name != "seconds"} for row in csv.DictReader(file)]
 
 
+def stored(folder: Path) -> int:
+    """How many trials the store has; -1 before it is made."""
+    path = folder / "store.sqlite"
+    try:
+        with Store(path, must_exist=True) as opened:
+            return len(opened)
+    except ArmagnnError:  # not there yet, or half made
+        return -1
+
+
 def test_kill_9_loses_nothing(tmp_path: Path) -> None:
+    """Not with an empty store, and not between two trials of a batch."""
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     for folder in (whole, killed):
         folder.mkdir()
     subprocess.run(command(whole), check=True, capture_output=True)
-    for moment in (5.0, 7.0):
+    for trials in (0, 1, 2):
         process = subprocess.Popen(command(killed), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(moment)
-        os.kill(process.pid, signal.SIGKILL)
+        while process.poll() is None and stored(killed) < trials:
+            time.sleep(0.02)
+        process.kill()
         process.wait()
+        assert stored(killed) >= trials
     subprocess.run(command(killed), check=True, capture_output=True)
     assert rows(killed) == rows(whole)
     assert len(rows(whole)) == 3 * 3  # runs, metrics

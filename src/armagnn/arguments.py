@@ -30,8 +30,6 @@ Read = Callable[[Any], Any]
 """Returns a value as the function wants it; raises `_Other` where it is something else."""
 
 INT64: Final = 2**63 - 1
-SHORT: Final = 4
-"""Elements of a sequence that an error looks at."""
 
 
 class _Other(Exception):
@@ -146,22 +144,22 @@ def _reader(kind: Any) -> Read:
     if origin is typing.Literal:
         return _one_of([_reader(type(value)) for value in inner])
     if origin is Callable or kind is Callable:
-        return _callable
+        return _that(callable)
     if origin in (Sequence, list, tuple) or kind in (list, tuple):
         pair = origin is tuple and ... not in inner  # of a fixed length
         return _sequence([_reader(part) for part in inner if part is not ...], len(inner) if pair else None)
     if origin in (Mapping, dict) or kind is dict:
         return _mapping(*map(_reader, inner or (Any, Any)))
     if origin is Iterable:
-        return _iterable
+        return _that(lambda value: isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0)
     if origin is np.ndarray:
-        return _array
+        return _that(lambda value: isinstance(value, np.ndarray) and value.dtype.kind in "biuf")
     if not isinstance(kind, type):
         return _anything
     if getattr(kind, "_is_protocol", False):
         names = [name for name in (*vars(kind), *getattr(kind, "__annotations__", {})) if not name.startswith("_")]
-        return _having(names)
-    return functools.partial(_instance, kind)
+        return _that(lambda value: not isinstance(value, type) and all(hasattr(value, name) for name in names))
+    return _that(lambda value: isinstance(value, kind))
 
 
 def _described(kind: Any) -> str:
@@ -195,16 +193,15 @@ def _anything(value: Any) -> Any:
     return value
 
 
-def _none(value: Any) -> Any:
-    if value is not None:
-        raise _Other(value)
-    return value
+def _that(suits: Callable[[Any], bool]) -> Read:
+    """Return a reader that lets a value pass as it is, if it suits."""
 
+    def read(value: Any) -> Any:
+        if not suits(value):
+            raise _Other(value)
+        return value
 
-def _bool(value: Any) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise _Other(value)
-    return bool(value)
+    return read
 
 
 def _int(value: Any) -> int:
@@ -218,67 +215,15 @@ def _int(value: Any) -> int:
 
 def _float(value: Any) -> float:
     """A real number; NaN and infinite ones are for the function to judge."""
-    if isinstance(value, np.ndarray | Tensor) and value.ndim == 0 and checks._not_dense(torch.as_tensor(value)) is None:
-        value = value.item()
-    if isinstance(value, bool) or not isinstance(value, Real):
+    number = checks._scalar(value) if not isinstance(value, Tensor) or checks._not_dense(value) is None else None
+    if isinstance(number, bool) or not isinstance(number, Real):
         raise _Other(value)
     try:
-        number = float(value)
+        converted = float(number)
     except (OverflowError, ValueError):
         raise _Other(value) from None
-    whole: Any = value  # an integer stays one
-    return whole if type(whole) is int else number
-
-
-def _str(value: Any) -> str:
-    if not isinstance(value, str):
-        raise _Other(value)
-    return value
-
-
-def _path(value: Any) -> Any:
-    if not isinstance(value, os.PathLike) or "\0" in os.fspath(value):
-        raise _Other(value)
-    return value
-
-
-def _tensor(value: Any) -> Tensor:
-    if checks._not_dense(value) is not None:
-        raise _Other(value)
-    return value  # type: ignore[no-any-return]
-
-
-def _array(value: Any) -> Any:
-    if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
-        raise _Other(value)
-    return value
-
-
-def _callable(value: Any) -> Any:
-    if not callable(value):
-        raise _Other(value)
-    return value
-
-
-def _iterable(value: Any) -> Any:
-    if not isinstance(value, Iterable) or (isinstance(value, Tensor | np.ndarray) and not value.ndim):
-        raise _Other(value)
-    return value
-
-
-def _instance(kind: type, value: Any) -> Any:
-    if not isinstance(value, kind):
-        raise _Other(value)
-    return value
-
-
-def _having(names: Sequence[str]) -> Read:
-    def read(value: Any) -> Any:
-        if isinstance(value, type) or not all(hasattr(value, name) for name in names):
-            raise _Other(value)
-        return value
-
-    return read
+    whole: Any = number  # an integer stays one
+    return whole if type(whole) is int else converted
 
 
 def _one_of(readers: Sequence[Read]) -> Read:
@@ -323,10 +268,22 @@ def _mapping(key: Read, element: Read) -> Read:
     return read
 
 
+_none = _that(lambda value: value is None)
+_path = _that(lambda value: isinstance(value, os.PathLike) and "\0" not in os.fspath(value))
 _READERS: Final[dict[Any, Read]] = {
-    Any: _anything, object: _anything, None: _none, type(None): _none, bool: _bool, int: _int, float: _float, str: _str,
-    Path: _path, os.PathLike: _path, os.PathLike[str]: _path, Tensor: _tensor,
-}  # fmt: skip
+    Any: _anything,
+    object: _anything,
+    None: _none,
+    type(None): _none,
+    bool: lambda value: bool(_that(lambda value: isinstance(value, bool | np.bool_))(value)),
+    int: _int,
+    float: _float,
+    str: _that(lambda value: isinstance(value, str)),
+    Path: _path,
+    os.PathLike: _path,
+    os.PathLike[str]: _path,
+    Tensor: _that(lambda value: checks._not_dense(value) is None),
+}
 _WORDS: Final = {
     bool: "True or False", int: "an integer", float: "a real number", str: "a text", Path: "a path",
     os.PathLike: "a path", os.PathLike[str]: "a path", Tensor: "a dense tensor", None: "None", type(None): "None",

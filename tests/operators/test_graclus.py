@@ -180,7 +180,7 @@ PAIR = torch.tensor([[0, 1], [1, 0]])
         ((GraphOperator.from_edge_index(PAIR), 1), {}, GraphError, "kind='adjacency'"),
         ((PAIR, -1), {}, ParameterError, "levels"),
         ((PAIR, True), {}, ParameterError, "levels"),
-        ((PAIR, 25), {}, ParameterError, "at most 24"),
+        ((PAIR, 25), {}, ParameterError, "from 0 to 24"),
         ((PAIR, 1), {"restarts": 0}, ParameterError, "restarts"),
         ((PAIR, 1), {"seed": 1.5}, ParameterError, "seed"),
         ((PAIR, 1), {"seed": 2**70}, ParameterError, "seed"),

@@ -267,13 +267,8 @@ def batches_of(ids: Tensor, size: int, seed: int, epoch: int) -> tuple[Tensor, .
         (tensor([10, 14]), tensor([11, 12]), tensor([13]))
     """
     ids = _checked_ids(ids)
-    for name, number, least, most in (
-        ("size", size, 1, 2**62),
-        ("seed", seed, -(2**63), 2**63),
-        ("epoch", epoch, 0, MASK),
-    ):
-        if isinstance(number, bool) or not isinstance(number, int) or not least <= number < most:
-            raise ParameterError(f"{name} must be an integer of at least {least}, got {number!r}.")
+    size, seed = integer("size", size, 1, 2**62 - 1), integer("seed", seed, -(2**63), 2**63 - 1)
+    epoch = integer("epoch", epoch, 0, MASK - 1)
     # two numbers of `bits` for each graph, but each block of four is computed once. By numpy, which wakes no threads:
     # on a busy machine torch waits for its own at every operation, in all for longer than an epoch may take.
     block = np.arange((len(ids) + 1) // 2)
@@ -325,7 +320,7 @@ def _checked_pointer(ptr: Tensor, op: GraphOperator) -> Tensor:
 def _check_blocks(op: GraphOperator, ptr: Tensor) -> None:
     """Raise if an entry joins two graphs: a slice would name nodes that are not in it."""
     graph = torch.repeat_interleave(torch.arange(len(ptr) - 1, device=ptr.device), ptr.diff(), output_size=op.num_nodes)
-    row = torch.repeat_interleave(graph, op.rowptr.long().diff(), output_size=op.nnz)
+    row = graph.index_select(0, op._rows())
     crossing = row != graph.index_select(0, op.col)
     if bool(crossing.any()):
         j = int(crossing.nonzero()[0])
@@ -333,6 +328,3 @@ def _check_blocks(op: GraphOperator, ptr: Tensor) -> None:
         raise GraphError(
             f"an edge of op joins graphs {min(pair)} and {max(pair)}: op must be block-diagonal along ptr."
         )
-
-
-__all__ = ["GraphBatch", "GraphBatches", "batches_of"]

@@ -17,7 +17,6 @@ added up before anything else.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -26,7 +25,7 @@ import torch
 from torch import Tensor
 
 from armagnn import checks, kernels
-from armagnn.errors import DeviceError, DTypeError, GraphError, ParameterError, SymmetryError, UnknownNameError
+from armagnn.errors import DeviceError, DTypeError, GraphError, ParameterError, SymmetryError
 from armagnn.operators import entries
 from armagnn.operators.csr import CSR
 from armagnn.operators.entries import assemble
@@ -68,18 +67,15 @@ class Options:
     symmetrize: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.kind, str) or self.kind not in KINDS:
-            raise UnknownNameError("kind of operator", self.kind, KINDS)
-        how = self.symmetrize
-        if how is not None and (not isinstance(how, str) or how not in SYMMETRIZE):
-            raise UnknownNameError("way to symmetrize", how, SYMMETRIZE)
-        if not _is_number(self.gamma) or self.gamma < 0:
-            raise ParameterError(f"gamma must be a finite number of at least 0, got {self.gamma!r}.")
+        checks.choice("kind of operator", self.kind, KINDS)
+        if self.symmetrize is not None:
+            checks.choice("way to symmetrize", self.symmetrize, SYMMETRIZE)
+        checks.real("gamma", self.gamma, least=0)
         if self.kind != "gcn" and self.gamma != 1.0:
             raise ParameterError(f"gamma belongs to kind='gcn', not to {self.kind!r}.")
         for name, bound in (("lambda_min", self.lambda_min), ("lambda_max", self.lambda_max)):
-            if not _is_number(bound) and not (isinstance(bound, str) and bound == "computed"):
-                raise ParameterError(f"{name} must be a finite number or 'computed', got {bound!r}.")
+            if not (isinstance(bound, str) and bound == "computed"):
+                checks.real(name, bound, extra=" or 'computed'")
         if not self.default_range and self.kind != "arma":
             raise ParameterError(f"lambda_min and lambda_max belong to kind='arma' (Eq. 9), not to {self.kind!r}.")
 
@@ -87,11 +83,6 @@ class Options:
     def default_range(self) -> bool:
         """Do eigenvalues of L count as lying in [0, 2], so that M of Eq. 9 is I - L?"""
         return (self.lambda_min, self.lambda_max) == (0.0, 2.0)
-
-
-def _is_number(value: object) -> bool:
-    """Return whether it is a finite real number, of a size that a float holds."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def operator_of(
@@ -235,9 +226,7 @@ def _symmetric_normalisation(adjacency: CSR) -> Tensor:
 
 
 def _on_diagonal(matrix: CSR, number: float) -> Tensor:
-    counts = (matrix.rowptr[1:] - matrix.rowptr[:-1]).long()
-    nodes = torch.arange(matrix.shape[0], dtype=matrix.col.dtype, device=matrix.device)
-    row = torch.repeat_interleave(nodes, counts, output_size=matrix.nnz)
+    row = matrix._rows()
     if traced():  # duplicates are not merged there: the number goes to the first of its place
         first = torch.ones_like(row, dtype=torch.bool)
         first[1:] = (row[1:] != row[:-1]) | (matrix.col[1:] != matrix.col[:-1])

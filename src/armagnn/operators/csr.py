@@ -12,7 +12,6 @@ from torch import Tensor
 from armagnn import checks, kernels
 from armagnn.errors import DeviceError, DTypeError, ShapeError
 from armagnn.operators import entries
-from armagnn.operators.formats import SPARSE
 from armagnn.operators.kept import lasting, normal_mode
 from armagnn.torch_private import learned, register_tree, traced
 
@@ -253,7 +252,7 @@ class CSR:
         """Raise a typed error unless ``self @ x`` is defined: shape, kind of numbers and device; no values are read."""
         if isinstance(x, Tensor) and x.device != self.device:
             raise DeviceError(f"{name} is on {x.device} and the operator on {self.device}: move one with .to(device).")
-        if isinstance(x, Tensor) and x.layout in SPARSE:
+        if isinstance(x, Tensor) and x.layout in checks.SPARSE:
             raise DTypeError(f"{name} must be dense here; build a CSR from it with CSR.from_torch_sparse({name}).")
         # a compiler knows no text of a size that may change
         x = checks.dense(name, x, "(..., N, F)" if traced() else f"(..., {self.shape[1]}, F)")

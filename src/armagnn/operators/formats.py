@@ -23,7 +23,6 @@ Coordinates = tuple[Array, Array, Array]
 AGAIN: Final = "it is corrupt, build it again"
 ROWS_FIRST: Final = (torch.sparse_csr, torch.sparse_bsr)
 COMPRESSED: Final = (*ROWS_FIRST, torch.sparse_csc, torch.sparse_bsc)
-SPARSE: Final = (torch.sparse_coo, *COMPRESSED)
 
 
 def check_pointer(pointer: Tensor, lines: int, entries: int, name: str) -> None:

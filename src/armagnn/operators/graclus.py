@@ -17,7 +17,7 @@ from torch import Tensor
 
 from armagnn import checks
 from armagnn.arguments import checked
-from armagnn.errors import GraphError, ParameterError, ShapeError
+from armagnn.errors import GraphError, ShapeError
 from armagnn.kernels import matching
 from armagnn.kernels.code_cache import compiled_or_plain
 from armagnn.operators.building import Kind
@@ -123,9 +123,7 @@ class Coarsening:
     def edges(self, level: int = 0) -> tuple[Tensor, Tensor]:
         """Return the edges (2, E) of a level, in the numbers of its nodes (clusters), and weights (E) in float64."""
         graph = self.adjacency[self._checked(level)]
-        nodes = torch.arange(graph.shape[0], device=graph.device)
-        row = torch.repeat_interleave(nodes, graph.rowptr.long().diff(), output_size=graph.nnz)
-        return torch.stack([graph.col.long(), row]), graph.value
+        return torch.stack([graph.col.long(), graph._rows()]), graph.value
 
     @checked
     def places(self, level: int = 0) -> Tensor:
@@ -135,9 +133,7 @@ class Coarsening:
         return torch.empty_like(found).scatter_(0, order[found], found)
 
     def _checked(self, level: int) -> int:
-        if not 0 <= level <= self.num_levels:
-            raise ParameterError(f"level must be from 0 to {self.num_levels}, got {level!r}.")
-        return level
+        return checks.integer("level", level, 0, self.num_levels)
 
     @checked
     def to(self, device: torch.device | str) -> Coarsening:
@@ -181,16 +177,10 @@ def coarsen(
         restarts: how many matchings are tried at each level.
         seed: of the random orders.
     """
-    levels, restarts, seed = (
-        checks.integer(name, number) for name, number in (("levels", levels), ("restarts", restarts), ("seed", seed))
-    )
-    for name, number, least in (("levels", levels, 0), ("restarts", restarts, 1)):
-        if number < least:
-            raise ParameterError(f"{name} must be an integer of at least {least}, got {number!r}.")
-    if levels > MOST_LEVELS:
-        raise ParameterError(f"levels is {levels}; the tree has 2^levels places for a node, so at most {MOST_LEVELS}.")
-    if abs(seed) >= 2**63:
-        raise ParameterError(f"seed must be below 2^63, got {seed!r}.")
+    places = " (the tree has 2^levels places for a node)"
+    levels = checks.integer("levels", levels, 0, MOST_LEVELS, places)
+    restarts = checks.integer("restarts", restarts, 1)
+    seed = checks.integer("seed", seed, 1 - 2**63, 2**63 - 1)
     op = GraphOperator.from_graph(graph, num_nodes, edge_weight, kind="adjacency", dtype=torch.float64)
     if op.kind != "adjacency":
         raise GraphError(
@@ -201,7 +191,7 @@ def coarsen(
         raise GraphError(f"edge weights must not be negative (lowest: {float(op.value.min()):g}): shift or clip them.")
     graphs = [CSR(op.rowptr, op.col, op.value, op.shape, symmetric=True, check_invariants=False)]
     fine, parents = _without_loops(graphs[0]), []
-    degree = _row_sums(fine)
+    degree = (fine @ torch.ones(fine.shape[0], 1, dtype=torch.float64)).squeeze(1).numpy()
     generator = torch.Generator().manual_seed(seed)
     for _ in range(levels):
         parent = _best_matching(fine, degree, restarts, generator)
@@ -215,18 +205,12 @@ def coarsen(
 
 def _without_loops(graph: CSR) -> CSR:
     """Return the matrix of the entries that join two different nodes with a weight above 0."""
-    nodes = torch.arange(graph.shape[0])
-    row = torch.repeat_interleave(nodes, graph.rowptr.long().diff(), output_size=graph.nnz)
+    row = graph._rows()
     keep = (row != graph.col) & (graph.value > 0)
     if bool(keep.all()):
         return graph
     kept = assemble(row[keep], graph.col[keep], graph.value[keep], graph.shape)
     return CSR(*kept, graph.shape, symmetric=True, check_invariants=False)
-
-
-def _row_sums(graph: CSR) -> Array:
-    ones = torch.ones(graph.shape[0], 1, dtype=torch.float64)
-    return (graph @ ones).squeeze(1).numpy()
 
 
 # ----------------------------------------------------------------------------------------------------------- matching

@@ -68,9 +68,7 @@ class GraphSpectra:
             size = ptr.diff()
             starts = torch.nn.functional.pad((size * size).cumsum(0), (1, 0))
             graph = torch.repeat_interleave(torch.arange(len(size), device=ptr.device), size, output_size=op.num_nodes)
-            rows = torch.repeat_interleave(
-                torch.arange(op.num_nodes, device=ptr.device), op.rowptr.long().diff(), output_size=op.nnz
-            )
+            rows = op._rows()
             owner = graph.index_select(0, rows)
             place = starts[owner] + (rows - ptr[owner]) * size[owner] + op.col - ptr[owner]
             self.store = torch.zeros(int(starts[-1]), dtype=op.dtype, device=op.device).index_add_(0, place, op.value)

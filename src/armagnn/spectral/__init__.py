@@ -2,8 +2,14 @@
 
 from armagnn.solvers.eigen import extremal
 from armagnn.spectral.density import Density, spectral_density
-from armagnn.spectral.layers import layer_response, stack_outputs
-from armagnn.spectral.response import band_response, components, empirical_gain, empirical_response
+from armagnn.spectral.response import (
+    band_response,
+    components,
+    empirical_gain,
+    empirical_response,
+    layer_response,
+    stack_outputs,
+)
 from armagnn.spectral.spectrum import spectrum
 
 __all__ = [

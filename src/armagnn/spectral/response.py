@@ -1,15 +1,16 @@
-"""The empirical response (Eq. 20): what a layer, linear or not, did to each frequency of a signal."""
+"""The empirical response (Eq. 20): what a layer or a stack of it, linear or not, did to each frequency of a signal."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from armagnn.arguments import checked
 from armagnn.checks import integer
 from armagnn.errors import DTypeError, ParameterError, ShapeError
+from armagnn.nn import ARMAConv
 from armagnn.operators import CSR
 
 MOST_BANDS: Final = 10**6
@@ -126,6 +127,49 @@ def band_response(mu: Tensor, U: Tensor, x: Tensor | CSR, y: Tensor, bands: int 
     floor = (SILENT * size.norm(dim=-1, keepdim=True)).square()
     middles = (torch.arange(bands, dtype=mu.dtype, device=mu.device) + 0.5) * 2.0 / bands - 1.0
     return middles, torch.where(energy > floor, shared / energy.clamp_min(torch.finfo(energy.dtype).tiny), torch.nan)
+
+
+# -------------------------------------------------------------------------------------------------- stacks of a layer
+
+
+@checked
+def stack_outputs(conv: nn.Module, x: Tensor | CSR, op: Any) -> Tensor:
+    """Return what each of the K stacks of an ARMA layer gives, shape (K, ..., N, F_out); any other layer is one stack.
+
+    The layer is looked at as it is used, without dropout, and left in the mode that it was in.
+    """
+    training = conv.training
+    conv.eval()
+    try:
+        with torch.no_grad():
+            out: Tensor = conv.stacks(x, op) if isinstance(conv, ARMAConv) else conv(x, op).unsqueeze(0)
+    finally:
+        conv.train(training)
+    return out
+
+
+@checked
+def layer_response(conv: nn.Module, x: Tensor | CSR, op: Any, U: Tensor) -> Tensor:
+    r"""Return the empirical response (Eq. 20) of every stack of a layer, shape (K, N).
+
+    Args:
+        conv: an `ARMAConv`, or any other layer, which counts as one stack.
+        x: its input, shape (N, F_in).
+        op: the graph, as the layer takes it.
+        U: the eigenvectors of the graph's arma operator (and so of L), from ``mu, U = spectrum(op)``.
+
+    Example:
+        >>> from armagnn import GraphOperator
+        >>> from armagnn.spectral import spectrum
+        >>> op = GraphOperator.from_edge_index(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+        >>> mu, U = spectrum(op)
+        >>> layer_response(ARMAConv(2, 4, num_stacks=3, num_layers=2), torch.rand(3, 2), op, U).shape
+        torch.Size([3, 3])
+    """
+    return empirical_response(U, x, stack_outputs(conv, x, op))
+
+
+# ------------------------------------------------------------------------------------------------------------ helpers
 
 
 def _energy(U: Tensor, x: Tensor | CSR) -> Tensor:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from armagnn import checks
+from armagnn.arguments import checked
 from armagnn.errors import ParameterError, shown
+from armagnn.nn import ARMAConv
+from armagnn.nn.feature_dropout import check_rate
+from armagnn.nn.layer_sequence import LayerSequence
 
 Predict = Callable[..., Tensor]
 Room = tuple[int, ...]
@@ -42,14 +46,27 @@ class Task(Protocol):
         """The metrics of "val" or "test", each without axes: "loss", of a classification "accuracy", and others."""
 
 
-class Network(Protocol):
-    """A network whose drop rates can be set, to numbers or to tensors."""
+class TaskNet(nn.Module):
+    """A network that `Trials` can train: its drop rates can be set, to numbers or to tensors (`set_rates`)."""
 
-    def set_rates(self, *rates: float | Tensor) -> None:
-        """Set the drop rates."""
-
+    @checked
     def trial_axis(self, name: str) -> int:
-        """Where the trials go among the axes of a parameter: after the axis that a sparse product sums over."""
+        """Where the trials go among the axes of a parameter, for `Trials`: first, as batched products want it."""
+        checks.choice("parameter", name, (known for known, _ in self.named_parameters()))
+        return 0
+
+
+def set_layer_rates(convs: Iterable[nn.Module], skip: float | Tensor, inside: float | Tensor | None = None) -> None:
+    """Set the drop rates of layers: of ARMA's skip connections and, if given, between the layers of a sequence."""
+    for rate in (skip, inside):
+        if rate is not None:
+            check_rate(rate)
+    for conv in convs:
+        if isinstance(conv, ARMAConv):
+            conv.dropout = skip
+        elif isinstance(conv, LayerSequence) and inside is not None:
+            for layer in list(conv)[1:]:  # the input of the first is dropped by the network
+                layer.dropout = inside
 
 
 def ask(predict: Callable[..., Any], *inputs: Any) -> Tensor:

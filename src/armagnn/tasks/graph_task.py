@@ -16,16 +16,15 @@ from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.data import Fold, GraphsDataset, NodeFeatures, Scaler, node_features, nodes_of
 from armagnn.errors import ParameterError
-from armagnn.nn import ARMAConv, CayleyConv, activations, make_conv
-from armagnn.nn.feature_dropout import check_rate, drop
+from armagnn.nn import CayleyConv, activations, make_conv
+from armagnn.nn.feature_dropout import drop
 from armagnn.nn.layer_registry import PEERS
-from armagnn.nn.layer_sequence import LayerSequence
 from armagnn.nn.pooling import AvgPool
 from armagnn.operators import GraphOperator
 from armagnn.operators.batches import GraphBatch, GraphBatches, batches_of
 from armagnn.operators.spectra import GraphSpectra, vectors_pay
 from armagnn.tasks import GRAPH_RATES
-from armagnn.tasks.contract import ask, check_step, check_target, write_plan
+from armagnn.tasks.contract import TaskNet, ask, check_step, check_target, set_layer_rates, write_plan
 
 CHUNK: Final = 1 << 15
 """About how many nodes are evaluated at a time: what bounds the memory of a large validation set."""
@@ -51,7 +50,7 @@ MOST_GRAPHS: Final = 2**20
 Predict = Callable[[Tensor, GraphBatch], Tensor]
 
 
-class GraphNet(nn.Module):
+class GraphNet(TaskNet):
     """GNN - ... - GNN - AvgPool - FC: the paper's networks for whole graphs, with any of the methods.
 
     For graph classification three convolutions, global average pooling, and one fully connected layer; for graph
@@ -113,21 +112,8 @@ class GraphNet(nn.Module):
 
     def set_rates(self, hidden: float | Tensor, skip: float | Tensor) -> None:
         """Change the drop rates; a tensor without axes may differ from trial to trial under vmap."""
-        for rate in (hidden, skip):
-            check_rate(rate)
+        set_layer_rates(self.convs, skip, inside=hidden)
         self.hidden_dropout = hidden
-        for conv in self.convs:
-            if isinstance(conv, ARMAConv):
-                conv.dropout = skip
-            elif isinstance(conv, LayerSequence):
-                for layer in list(conv)[1:]:  # the input of the first is dropped here
-                    layer.dropout = hidden
-
-    @checked
-    def trial_axis(self, name: str) -> int:
-        """Where the trials go among the axes of a parameter, for `Trials`: first, as batched products want it."""
-        checks.choice("parameter", name, (known for known, _ in self.named_parameters()))
-        return 0
 
     @checked
     def operator(self, dataset: GraphsDataset, dtype: torch.dtype) -> GraphOperator:

@@ -7,21 +7,20 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.data import NodeDataset, Scaler
 from armagnn.errors import ParameterError
-from armagnn.nn import ARMAConv, make_conv
+from armagnn.nn import make_conv
 from armagnn.nn.conv import check_features
 from armagnn.nn.feature_dropout import check_rate, drop
 from armagnn.nn.layer_registry import find_layer
-from armagnn.nn.layer_sequence import LayerSequence
 from armagnn.operators import CSR, GraphOperator
 from armagnn.tasks import RATES
-from armagnn.tasks.contract import ask
+from armagnn.tasks.contract import TaskNet, ask, set_layer_rates
 from armagnn.torch_private import transforms_active
 
 FEW: Final = 1 << 18
@@ -42,7 +41,7 @@ def conv_options(method: str, k: int, t: int) -> dict[str, Any]:
     return {"num_layers": t} if layer is None else layer.options(k, t)
 
 
-class NodeNet(nn.Module):
+class NodeNet(TaskNet):
     """logits = conv2(dropout(conv1(dropout(X)))): the paper's network of two convolutions, with any of the methods.
 
     The first convolution has `hidden` units and the activation `act`; the second has one output a class and is linear.
@@ -104,15 +103,9 @@ class NodeNet(nn.Module):
 
     def set_rates(self, input: float | Tensor, hidden: float | Tensor, skip: float | Tensor) -> None:
         """Change the drop rates; a tensor without axes may differ from trial to trial under vmap."""
-        for rate in (input, hidden, skip):
-            check_rate(rate)
+        check_rate(input)
+        set_layer_rates((self.conv1, self.conv2), skip, inside=hidden)
         self.input_dropout, self.hidden_dropout = input, hidden
-        for conv in (self.conv1, self.conv2):
-            if isinstance(conv, ARMAConv):
-                conv.dropout = skip
-            elif isinstance(conv, LayerSequence):
-                for layer in list(conv)[1:]:  # the input of the first is dropped here
-                    layer.dropout = hidden
 
     @checked
     def trial_axis(self, name: str) -> int:

@@ -16,14 +16,14 @@ from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.data.signals import SignalsDataset
 from armagnn.errors import ParameterError, ShapeError
-from armagnn.nn import ARMAConv, GraclusPool, activations, make_conv
+from armagnn.nn import GraclusPool, activations, make_conv
 from armagnn.nn.feature_dropout import check_rate, drop
 from armagnn.nn.layer_sequence import LayerSequence
 from armagnn.nn.mlp_conv import Linear
 from armagnn.nn.scaled_features import conv_of_scaled, scaling
 from armagnn.operators import CSR, Coarsening, GraphOperator, batches_of, coarsen
 from armagnn.tasks import SIGNAL_RATES
-from armagnn.tasks.contract import ask, check_step, write_plan
+from armagnn.tasks.contract import TaskNet, ask, check_step, set_layer_rates, write_plan
 
 FEATURES: Final = ("raw", "tfidf", "table")
 """What a node has in a signal: its number; weighted by how few signals it is in; or times its own features."""
@@ -74,7 +74,7 @@ class Levels:
     table: Tensor | None = None
 
 
-class SignalNet(nn.Module):
+class SignalNet(TaskNet):
     """GNN(n) - P(s) - ... - FC(u) - ... - FC(C): the paper's networks for signals on a graph, with any of the methods.
 
     Each convolution may be followed by Graclus pooling (`strides`; 1: none). The last features of all nodes, side by
@@ -147,18 +147,10 @@ class SignalNet(nn.Module):
             return
         if len(rates) != len(SIGNAL_RATES):
             raise ParameterError(f"set_rates takes the {len(SIGNAL_RATES)} rates {', '.join(SIGNAL_RATES)}.")
-        for rate in rates:
-            check_rate(rate)
-        self.hidden_dropout, skip = rates
-        for conv in self.convs:
-            if isinstance(conv, ARMAConv):
-                conv.dropout = skip
-
-    @checked
-    def trial_axis(self, name: str) -> int:
-        """Where the trials go among the axes of a parameter, for `Trials`: first, as batched products want it."""
-        checks.choice("parameter", name, (known for known, _ in self.named_parameters()))
-        return 0
+        hidden, skip = rates
+        check_rate(hidden)
+        set_layer_rates(self.convs, skip)
+        self.hidden_dropout = hidden
 
     @checked
     def levels(

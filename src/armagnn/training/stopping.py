@@ -1,4 +1,4 @@
-"""Early stopping on validation: when each trial of a batch stops, and which weights are kept."""
+"""Early stopping on validation: when each trial of a batch stops, which weights are kept, and whether a state fits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from armagnn.checks import choice, integer
+from armagnn.checks import choice, integer, real
 from armagnn.torch_private import copy_all
 from armagnn.training.shared_options import MOST_PATIENCE
 
@@ -126,3 +126,29 @@ def along(values: Tensor, param: Tensor, axis: int) -> Tensor:
     shape = [1] * param.dim()
     shape[axis] = -1
     return values.view(shape)
+
+
+def check_state(state: Mapping[str, Any], trials: int, like: Any) -> None:
+    """Raise unless a state has what `Trials.state` gives, for so many trials of the network and the rules of `like`."""
+    done = integer("done", state["done"], 0, like.epochs)
+    spent = [real("spent", seconds, least=0) for seconds in state["spent"]]
+    if not 0 < trials == len(spent):
+        raise ValueError(f"{len(spent)} times for {trials} trials")
+    if state["keepers"].keys() != {keeper.rule for keeper in like.keepers}:
+        raise ValueError("other stopping rules")
+    shapes = {name: list(param.shape) for name, param in like.params.items()}
+    for name, shape in shapes.items():
+        shape[like.axes[name]] = trials
+    expected = [(state[part], shapes) for part in ("params", "mean", "square")]
+    own = {"score": [trials, 2], "best_epoch": [trials], "active": [trials]}
+    for keeper in state["keepers"].values():
+        expected += [(keeper["kept"], shapes), ({name: keeper[name] for name in own}, own)]
+    own = {"history": [done, 3, trials], "active": [trials]}
+    expected.append(({name: state[name] for name in own}, own))
+    tensors = {**like.params, **vars(like.keepers[0]), "history": like.history}
+    for found, wanted in expected:
+        if found.keys() != wanted.keys():
+            raise ValueError("parameters of another network")
+        for name, shape in wanted.items():
+            if list(found[name].shape) != shape or found[name].dtype != tensors[name].dtype:
+                raise ValueError(f"{name} has shape {tuple(found[name].shape)} and type {found[name].dtype}")

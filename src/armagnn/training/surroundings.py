@@ -33,6 +33,16 @@ _before = 1
 
 
 @contextmanager
+def surroundings(device: torch.device, small: bool) -> Iterator[Threads | None]:
+    """Keep freed memory, and give torch fitting threads, in a training on a processor; on a GPU change nothing."""
+    if device.type != "cpu":
+        yield None
+        return
+    with keep_freed_memory(), fitting_threads(small) as threads:
+        yield threads
+
+
+@contextmanager
 def keep_freed_memory() -> Iterator[bool]:
     """Let glibc keep what is freed for what is taken next, in a training; tell whether it does.
 

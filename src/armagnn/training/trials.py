@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any, Final, cast
 
 import torch
@@ -31,8 +31,8 @@ from armagnn.torch_private import tree_map
 from armagnn.training.cuda_graphs import EAGER, Recorder
 from armagnn.training.outcome import Outcome, Setting
 from armagnn.training.shared_options import MOST_EPOCHS, MOST_TRIALS
-from armagnn.training.stopping import BESIDE, Keeper, check_stopping
-from armagnn.training.surroundings import Threads, fitting_threads, keep_freed_memory
+from armagnn.training.stopping import BESIDE, Keeper, check_state, check_stopping
+from armagnn.training.surroundings import Threads, surroundings
 
 DRAWS: Final = 64
 """The most seeds of masks that a network may draw in one forward pass."""
@@ -57,7 +57,7 @@ class Trials:
     """R trainings of one network as one: Adam, validation after every epoch, early stopping by trial.
 
     Args:
-        build: makes the network (what it must have, `Network` says), with weights from torch's global generator.
+        build: makes the network (what it must have, `TaskNet` says), with weights from torch's global generator.
         task: what the network is trained for, on the device.
         settings: one for each trial.
         epochs: most epochs of a trial.
@@ -162,7 +162,7 @@ class Trials:
             saved = [Setting(seed, lr, l2, tuple(rates), target) for seed, lr, l2, target, *rates in state["settings"]]
             if len({len(setting.rates) for setting in (*saved, *settings)}) != 1:
                 raise ValueError("other numbers of drop rates")
-            self._check(state, len(saved))
+            check_state(state, len(saved), self)
             if not set(settings) <= set(saved):
                 return False
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -181,31 +181,6 @@ class Trials:
         self._draw_seeds(self.done * self.task.steps)
         self._keep([index for index, setting in enumerate(saved) if setting in set(settings)])
         return True
-
-    def _check(self, state: Mapping[str, Any], trials: int) -> None:
-        """Raise unless a state has what `state` gives, for so many trials of this network."""
-        done = checks.integer("done", state["done"], 0, self.epochs)
-        spent = [checks.real("spent", seconds, least=0) for seconds in state["spent"]]
-        if not 0 < trials == len(spent):
-            raise ValueError(f"{len(spent)} times for {trials} trials")
-        shapes = {name: list(param.shape) for name, param in self.params.items()}
-        for name, shape in shapes.items():
-            shape[self.axes[name]] = trials
-        expected = [(state[part], shapes) for part in ("params", "mean", "square")]
-        if state["keepers"].keys() != {keeper.rule for keeper in self.keepers}:
-            raise ValueError("other stopping rules")
-        own = {"score": [trials, 2], "best_epoch": [trials], "active": [trials]}
-        for keeper in state["keepers"].values():
-            expected += [(keeper["kept"], shapes), ({name: keeper[name] for name in own}, own)]
-        own = {"history": [done, 3, trials], "active": [trials]}
-        expected.append(({name: state[name] for name in own}, own))
-        like: dict[str, Tensor] = {**self.params, **vars(self.keepers[0]), "history": self.history}
-        for found, wanted in expected:
-            if found.keys() != wanted.keys():
-                raise ValueError("parameters of another network")
-            for name, shape in wanted.items():
-                if list(found[name].shape) != shape or found[name].dtype != like[name].dtype:
-                    raise ValueError(f"{name} has shape {tuple(found[name].shape)} and type {found[name].dtype}")
 
     # ---------------------------------------------------------------------------------------------------------- epoch
 
@@ -288,75 +263,55 @@ class Trials:
     def in_turns(self, look: Callable[[Trials], None] | None = None) -> Iterator[Outcome | None]:
         """As `run`; on a GPU also None, again and again: work is queued, and other trainings may queue theirs."""
         with self._surroundings() as threads:
-            yield from self._in_turns(look, threads)
+            recorder = Recorder(self.device)
+            between = -(-LOOK.get(self.device.type, 5) // self.task.steps)
+            while self.settings:
+                began, start, trials = time.perf_counter(), self.done, len(self.settings)
+                until = min(self.epochs, self.done + between)
+                while self.done < until:
+                    yield from self._one_epoch(recorder)
+                yield from self._wait()
+                if threads is not None:
+                    threads.round(time.perf_counter() - began, (self.done - start) * trials)
+                active = self.active.tolist() if self.done < self.epochs else [False] * trials
+                self.spent = [spent + (time.perf_counter() - began) / trials for spent in self.spent]
+                stopped = [index for index in range(trials) if not active[index]]
+                # a batch is made smaller where that pays: at once on a processor, by halves where epochs are recorded
+                if stopped and (self.device.type == "cpu" or 2 * len(stopped) >= trials):
+                    yield from self._outcomes(stopped)
+                    self._keep([index for index in range(trials) if active[index]])
+                    recorder = Recorder(self.device)
+                if look is not None:
+                    look(self)
 
-    @contextmanager
-    def _surroundings(self) -> Iterator[Threads | None]:
-        if self.device.type != "cpu":
-            yield None
-            return
-        small = len(self.settings) == 1 and bool(getattr(self.task, "small", False))
-        with keep_freed_memory(), fitting_threads(small) as threads:
-            yield threads
-
-    def _in_turns(self, look: Callable[[Trials], None] | None, threads: Threads | None) -> Iterator[Outcome | None]:
-        recorder = Recorder(self.device)
-        between = -(-LOOK.get(self.device.type, 5) // self.task.steps)
-        while self.settings:
-            began, start, trials = time.perf_counter(), self.done, len(self.settings)
-            until = min(self.epochs, self.done + between)
-            while self.done < until:
-                yield from self._one_epoch(recorder)
-            yield from self._wait()
-            if threads is not None:
-                threads.round(time.perf_counter() - began, (self.done - start) * trials)
-            active = self.active.tolist() if self.done < self.epochs else [False] * trials
-            self.spent = [spent + (time.perf_counter() - began) / trials for spent in self.spent]
-            stopped = [index for index in range(trials) if not active[index]]
-            # a batch is made smaller where that pays: at once on a processor, by halves where epochs are recorded
-            if stopped and (self.device.type == "cpu" or 2 * len(stopped) >= trials):
-                yield from self._outcomes(stopped)
-                self._keep([index for index in range(trials) if active[index]])
-                recorder = Recorder(self.device)
-            if look is not None:
-                look(self)
+    def _surroundings(self) -> AbstractContextManager[Threads | None]:
+        return surroundings(self.device, len(self.settings) == 1 and bool(getattr(self.task, "small", False)))
 
     @checked
     def probe(self, steps: int = 5) -> float:
         """Return about how many seconds an epoch takes, from a few steps and one validation; train no more with it."""
-        with self._surroundings():
-            return self._probe(steps)
-
-    def _probe(self, steps: int) -> float:
-        recorder = Recorder(self.device)
-        self.task.start(0)
-        self._draw_seeds(0)
-
-        def wait() -> None:
-            if self.device.type == "cuda":
-                torch.cuda.synchronize(self.device)
+        recorder, on_gpu = Recorder(self.device), self.device.type == "cuda"
 
         def seconds(work: Callable[..., None], times: int, *given: Room) -> float:
-            for _ in range(EAGER + 1 if self.device.type == "cuda" else 1):  # compiles what is to be compiled
-                self.step.zero_()
-                self.epoch.zero_()
-                recorder.do(work, *given)
-            wait()
             began = time.perf_counter()
             for _ in range(times):
                 self.step.zero_()
                 self.epoch.zero_()
                 recorder.do(work, *given)
-            wait()
+            if on_gpu:
+                torch.cuda.synchronize(self.device)
             return (time.perf_counter() - began) / times
 
-        one = seconds(self._one_step, min(steps, self.task.steps), self.task.room(0))
-        if self.device.type == "cuda":
-            return self.task.steps * one + seconds(self._judge, 1)
-        began = time.perf_counter()  # on a CPU, the steps have compiled what a long validation needs
-        self._judge()
-        judged = time.perf_counter() - began
-        return self.task.steps * one + (judged if judged > LONG else seconds(self._judge, 1))
+        with self._surroundings():
+            self.task.start(0)
+            self._draw_seeds(0)
+            room, first = self.task.room(0), EAGER + 1 if on_gpu else 1
+            seconds(self._one_step, first, room)  # compiles what is to be compiled
+            one = seconds(self._one_step, min(steps, self.task.steps), room)
+            judged = seconds(self._judge, first)
+            if on_gpu or judged <= LONG:  # on a CPU, the steps have compiled what a long validation needs
+                judged = seconds(self._judge, 1)
+        return self.task.steps * one + judged
 
     def _one_epoch(self, recorder: Recorder) -> Iterator[None]:
         steps = self.task.steps
@@ -387,9 +342,9 @@ class Trials:
 
     def _outcomes(self, stopped: list[int]) -> Iterator[Outcome]:
         first, *others = self.keepers
-        val = _lists(self._metrics(first.kept, "val"))
-        test = _lists(self._metrics(first.kept, "test"))
+        val, test = _lists(self._metrics(first.kept, "val")), _lists(self._metrics(first.kept, "test"))
         beside = {keeper.rule: _lists(self._metrics(keeper.kept, "test")) for keeper in others}
+        columns = ("train_loss", "val_loss", *(["val_accuracy"] if "accuracy" in val else []))
         best, history = first.best_epoch.tolist(), self.history[: self.done].cpu()
         for index in stopped:
             epochs = min(self.done, best[index] + self.patience)
@@ -401,9 +356,7 @@ class Trials:
                 {name: values[index] for name, values in val.items()},
                 {name: values[index] for name, values in test.items()},
                 self.spent[index],
-                dict(
-                    zip(("train_loss", "val_loss", "val_accuracy")[: 3 if "accuracy" in val else 2], rows, strict=False)
-                ),
+                dict(zip(columns, rows, strict=False)),
                 {name: value.select(self.axes[name], index).cpu().clone() for name, value in first.kept.items()},
                 {rule: {name: values[index] for name, values in found.items()} for rule, found in beside.items()},
             )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from armagnn import GraphOperator
 from armagnn.nn import ARMAConv
 
 
@@ -37,3 +38,30 @@ def random_graph(nodes: int, edges: int, seed: int = 0, directed: bool = False) 
     generator = torch.Generator().manual_seed(seed)
     half = torch.randint(0, nodes, (2, edges), generator=generator)
     return half if directed else torch.cat([half, half.flip(0)], dim=1)
+
+
+def make(fin: int, fout: int, k: int, t: int, **options: object) -> ARMAConv:
+    conv = ARMAConv(fin, fout, k, t, **options).double()
+    if conv.bias is not None:
+        torch.nn.init.normal_(conv.bias)
+    return conv
+
+
+def problem(
+    nodes: int = 9, fin: int = 4, seed: int = 0, directed: bool = False
+) -> tuple[Tensor, GraphOperator, Tensor]:
+    """Return features, operator and its dense truth, built here from the definition."""
+    index = random_graph(nodes, 2 * nodes, seed, directed)
+    adjacency = torch.zeros(nodes, nodes, dtype=torch.float64)
+    for source, target in index.T.tolist():
+        adjacency[target, source] += 1
+    x = torch.randn(nodes, fin, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    op = GraphOperator.from_edge_index(index, nodes, dtype=torch.float64)
+    return x, op, normalized(adjacency)
+
+
+def normalized(adjacency: Tensor) -> Tensor:
+    """The operator of a dense adjacency, by its definition."""
+    degree = adjacency.sum(1)
+    scale = torch.where(degree > 0, degree.clamp(min=1e-30).rsqrt(), 0.0)
+    return scale[:, None] * adjacency * scale

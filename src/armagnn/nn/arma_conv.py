@@ -395,7 +395,5 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
         shown |= {} if self.shared_weights else {"shared_weights": False}
         return shown | ({} if self.init == "linear" or solved else {"init": self.init})
 
-    # ------------------------------------------------------------------------------------------------------------ PyG
-
     from_pyg = classmethod(pyg.from_pyg)
     to_pyg = pyg.to_pyg

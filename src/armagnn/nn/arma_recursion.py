@@ -17,6 +17,7 @@ from torch import Tensor
 from armagnn import kernels
 from armagnn.errors import DTypeError, ParameterError, ShapeError
 from armagnn.kernels import Settings
+from armagnn.nn import activations
 from armagnn.nn.contraction import check_operator, check_state
 from armagnn.operators import CSR, GraphOperator
 
@@ -121,15 +122,10 @@ def _of_step(parameter: Tensor, t: int) -> Tensor:
 
 def _applied(settings: Settings, z: Tensor) -> Tensor:
     """Apply an activation that the kernels know, where no kernel does it in passing."""
-    functions: dict[str, Callable[[Tensor], Tensor]] = {
-        "none": lambda z: z,
-        "relu": torch.relu,
-        "leaky_relu": lambda z: torch.nn.functional.leaky_relu(z, settings.slope),
-        "elu": lambda z: torch.nn.functional.elu(z, settings.slope),
-        "tanh": torch.tanh,
-        "sigmoid": torch.sigmoid,
-    }
-    return functions[settings.act](z)
+    if settings.act in ("leaky_relu", "elu"):
+        out: Tensor = getattr(torch.nn.functional, settings.act)(z, settings.slope)
+        return out
+    return z if settings.act == "none" else activations.apply(settings.act, z)
 
 
 def outputs(conv: ARMAConv, xs: Any, graphs: Any, edge_weight: Any = None) -> Iterator[Tensor]:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from armagnn import checks, kernels
 from armagnn.errors import GraphError, ParameterError, ShapeError, shown
 from armagnn.kernels import Settings
+from armagnn.nn.activations import MODULES
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.extremes import DENSE, extremal_eigenvalues, random_start
 from armagnn.operators.kept import once_per_operator
@@ -66,11 +67,7 @@ _FUNCTIONS: Final[dict[Any, str]] = {
     for function in (getattr(torch, name, None), getattr(F, name, None))
     if function is not None
 }
-_MODULES: Final[dict[type, str]] = {
-    nn.ReLU: "relu", nn.LeakyReLU: "leaky_relu", nn.ELU: "elu", nn.CELU: "celu", nn.Tanh: "tanh",
-    nn.Sigmoid: "sigmoid", nn.Softplus: "softplus", nn.Softsign: "softsign", nn.GELU: "gelu", nn.SiLU: "silu",
-    nn.Mish: "mish", nn.SELU: "selu", nn.Hardswish: "hardswish",
-}  # fmt: skip
+_MODULES: Final[dict[type, str]] = {module: name for name, module in MODULES.items()}
 
 
 class NonExpansive(nn.Module):

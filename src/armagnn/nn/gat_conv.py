@@ -55,16 +55,14 @@ class GATConv(PyGLayer):
         dropout: float = 0.0,
         bias: bool = True,
     ) -> None:
-        heads, concat = checks.integer("heads", heads, 1), checks.flag("concat", concat)
-
-        def conv(fan_in: int, fan_out: int) -> Any:
-            if concat and fan_out % heads:
-                raise ParameterError(f"concat=True needs out_channels divisible by heads={heads}, got {fan_out}.")
-            width = fan_out // heads if concat else fan_out
-            with checks.room("weight", heads, width, fan_in):
-                return _Attention(fan_in, width, heads, concat, bias=False)
-
-        super().__init__(conv, in_channels, out_channels, act, dropout, bias)
+        super().__init__(in_channels, out_channels, act, dropout, bias)
+        heads, concat, width = checks.integer("heads", heads, 1), checks.flag("concat", concat), self.out_channels
+        if concat and width % heads:
+            raise ParameterError(f"concat=True needs out_channels divisible by heads={heads}, got {width}.")
+        width = width // heads if concat else width
+        with checks.room("weight", heads, width, self.in_channels):
+            self.conv = _Attention(self.in_channels, width, heads, concat, bias=False)
+        self.reset_parameters()
 
     def _shown(self) -> dict[str, Any]:
         return {"heads": self.conv.heads} | ({"concat": True} if self.conv.concat else {})

@@ -47,23 +47,16 @@ class GINConv(PyGLayer):
         bias: bool = True,
         hidden: int | None = None,
     ) -> None:
+        super().__init__(in_channels, out_channels, act, dropout, bias)
+        fan_in, fan_out = self.in_channels, self.out_channels
         if hidden is not None:
             hidden = checks.integer("hidden", hidden, 1, extra=" (or None for that of the output)")
-
-        def conv(fan_in: int, fan_out: int) -> Any:
-            width = fan_out if hidden is None else hidden
-            with checks.room("weight", width, max(fan_in, width, fan_out)):
-                mlp = nn.Sequential(
-                    Linear(fan_in, width, bias),
-                    nn.ReLU(),
-                    Linear(width, width, bias),
-                    nn.ReLU(),
-                    Linear(width, fan_out, False),  # its bias is the layer's
-                )
-            return _ProductFirst(mlp, train_eps=True)
-
-        super().__init__(conv, in_channels, out_channels, act, dropout, bias)
-        self.hidden = hidden
+        self.hidden, width = hidden, fan_out if hidden is None else hidden
+        with checks.room("weight", width, max(fan_in, width, fan_out)):
+            first, second = Linear(fan_in, width, bias), Linear(width, width, bias)
+            last = Linear(width, fan_out, False)  # its bias is the layer's
+        self.conv = _ProductFirst(nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), last), train_eps=True)
+        self.reset_parameters()
 
     def _filter(self, x: Tensor | CSR, op: GraphOperator) -> Tensor:
         return super()._filter(times(x, self.conv.nn[0].weight.t()), op)

@@ -6,7 +6,6 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any, Final, cast
 
-import torch
 from torch import Tensor, nn
 
 from armagnn import checks
@@ -74,15 +73,9 @@ class LayerSequence(nn.Module):
         for layer in self:
             layer.reset_parameters()
 
-    def operator(
-        self,
-        graph: Any,
-        num_nodes: int | None = None,
-        edge_weight: Tensor | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> GraphOperator:
-        """Return the operator that the layers want, built once from a graph in any form; None if they want none."""
-        return next(iter(self)).operator(graph, num_nodes, edge_weight, dtype)
+    def operator(self, *args: Any, **kwargs: Any) -> GraphOperator:
+        """Return the operator that the layers want, as `Conv.operator`; None if they want none."""
+        return next(iter(self)).operator(*args, **kwargs)
 
     def forward(self, x: Tensor | CSR, edge_index: Any = None, edge_weight: Tensor | None = None) -> Tensor:
         """Return the features after the last layer, shape (..., N, F_out); a graph is made an operator once."""

@@ -7,7 +7,6 @@ would multiply node by node.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch_geometric.nn as pyg
@@ -26,19 +25,8 @@ class PyGLayer(Conv):
     """
 
     kind = "adjacency"
-
-    def __init__(
-        self,
-        conv: Callable[[int, int], Any],
-        in_channels: int,
-        out_channels: int,
-        act: str | Callable[[Tensor], Tensor] | None,
-        dropout: float,
-        bias: bool,
-    ) -> None:
-        super().__init__(in_channels, out_channels, act, dropout, bias)
-        self.conv = conv(self.in_channels, self.out_channels)  # made after the sizes were checked
-        self.reset_parameters()
+    conv: Any
+    """PyG's layer, which a subclass makes once the sizes are checked."""
 
     def reset_parameters(self) -> None:
         """Draw the weights anew (Glorot, uniform, as in our own layers) and set all biases to zero."""

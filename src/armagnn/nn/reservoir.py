@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 import torch
@@ -30,16 +30,6 @@ from armagnn.solvers import FixedPoint
 FLOATS: Final = (np.float64, np.float32)
 WIDEST: Final = 2**16
 """The most columns of the states: each stack is solved by itself, and a wider readout is hardly solved at all."""
-
-
-class _Checked(NamedTuple):
-    """The parameters of a reservoir, as plain numbers."""
-
-    units: int
-    num_stacks: int
-    spread: float
-    input_scale: float
-    solver: FixedPoint
 
 
 class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -156,7 +146,7 @@ class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def transform(self, X: Any) -> NDArray[np.floating[Any]]:
         """Return the states of all stacks side by side, shape (N, K × units)."""
         check_is_fitted(self)
-        solver = self._check().solver
+        *_, solver = self._check()
         return self._solve(self._features(X, reset=False), solver)[0]
 
     def _features(self, X: Any, reset: bool) -> Any:
@@ -195,8 +185,8 @@ class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             steps += solution.statistics.steps
         return states.flatten(1).numpy(), steps
 
-    def _check(self) -> _Checked:
-        """Return the parameters as plain numbers, and raise unless every one lies in its range."""
+    def _check(self) -> tuple[int, int, float, float, FixedPoint]:
+        """Return units, stacks, spread, scale and solver; raise unless every one lies in its range."""
         units = checks.integer("units", self.units, 1, WIDEST)
         stacks = checks.integer("num_stacks", self.num_stacks, 1, WIDEST)
         if units * stacks > WIDEST:
@@ -204,13 +194,9 @@ class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 f"units={units} and num_stacks={stacks} make {units * stacks} columns; the most are {WIDEST}."
             )
         check_nonexpansive(activations.check(self.act))
-        return _Checked(
-            units,
-            stacks,
-            checks.real("spread", self.spread, least=0, most=2),
-            checks.real("input_scale", self.input_scale, least=0),
-            FixedPoint(self.tol, self.max_iter, self.contraction, solver="picard"),
-        )
+        spread = checks.real("spread", self.spread, least=0, most=2)
+        scale = checks.real("input_scale", self.input_scale, least=0)
+        return units, stacks, spread, scale, FixedPoint(self.tol, self.max_iter, self.contraction, solver="picard")
 
     def _operator(self, nodes: int) -> GraphOperator:
         """Return the operator of the graph, which must have as many nodes as X has rows."""

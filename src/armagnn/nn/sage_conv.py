@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch_geometric.nn as pyg
 from torch import Tensor
@@ -41,11 +40,10 @@ class SAGEConv(PyGLayer):
         dropout: float = 0.0,
         bias: bool = True,
     ) -> None:
-        def conv(fan_in: int, fan_out: int) -> Any:
-            with checks.room("weight", fan_in, fan_out):
-                return _Max(fan_in, fan_out, aggr="max", bias=False)
-
-        super().__init__(conv, in_channels, out_channels, act, dropout, bias)
+        super().__init__(in_channels, out_channels, act, dropout, bias)
+        with checks.room("weight", self.in_channels, self.out_channels):
+            self.conv = _Max(self.in_channels, self.out_channels, aggr="max", bias=False)
+        self.reset_parameters()
 
 
 class _Max(pyg.SAGEConv):

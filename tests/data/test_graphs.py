@@ -217,7 +217,7 @@ def test_the_wrong_loader_names_the_right_one() -> None:
         load("mutag")
     with pytest.raises(DataError, match="load reads it"):
         load_graphs("cora")
-    with pytest.raises(DataError, match="load_signals reads them"):
+    with pytest.raises(DataError, match="load_signals reads it"):
         load("mnist")
 
 

@@ -118,9 +118,9 @@ def test_a_name_like_nothing_lists_the_known_ones() -> None:
 
 
 def test_the_wrong_loader_names_the_right_one() -> None:
-    with pytest.raises(DataError, match="load or load_graphs reads it"):
+    with pytest.raises(DataError, match="load reads it"):
         load_signals("cora")
-    with pytest.raises(DataError, match="load_signals reads them"):
+    with pytest.raises(DataError, match="load_signals reads it"):
         load_graphs("mnist")
 
 

@@ -187,8 +187,19 @@ CONSTANT: Final = 1e-12
 """Of the size of float64 numbers, a deviation that is itself their rounding."""
 
 
-def integers(arrays: Arrays, name: str, source: str, ndim: int = 1) -> NDArray[np.int64]:
-    """Return an array of integers with `ndim` axes as int64 (small types overflow in arithmetic)."""
+def integers(
+    arrays: Arrays,
+    name: str,
+    source: str,
+    ndim: int = 1,
+    *,
+    shape: tuple[int, ...] | None = None,
+    within: tuple[int, int] | None = None,
+) -> NDArray[np.int64]:
+    """Return an array of integers with `ndim` axes as int64 (small types overflow in arithmetic).
+
+    It may have to be of a `shape`, and to lie `within` (low, high), that is in low .. high - 1.
+    """
     array = arrays[name]
     if array.dtype.kind not in "iu" or array.ndim != ndim:
         raise DataError(
@@ -196,6 +207,11 @@ def integers(arrays: Arrays, name: str, source: str, ndim: int = 1) -> NDArray[n
         )
     if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
         raise DataError(f"{source}: {name} holds {array.max()}, which is beyond every id.")
+    if shape is not None and array.shape != shape:
+        raise DataError(f"{source}: {name} has shape {array.shape}; it must be {shape}.")
+    low, high = within or (None, None)
+    if low is not None and high is not None and array.size and not low <= array.min() <= array.max() < high:
+        raise DataError(f"{source}: {name} holds {array.min()} .. {array.max()}; it must lie in {low} .. {high - 1}.")
     return array.astype(np.int64)
 
 
@@ -256,24 +272,11 @@ def check_varied(targets: NDArray[Any], where: str, of: str = "graphs") -> None:
         )
 
 
-def check_range(ids: NDArray[np.int64], low: int, high: int, name: str, source: str) -> None:
-    """Refuse integers outside low .. high - 1."""
-    if ids.size and (ids.min() < low or ids.max() >= high):
-        raise DataError(f"{source}: {name} holds {ids.min()} .. {ids.max()}; it must lie in {low} .. {high - 1}.")
-
-
-def check_shape(array: NDArray[Any], shape: tuple[int, ...], name: str, source: str) -> None:
-    """Refuse an array of another shape."""
-    if array.shape != shape:
-        raise DataError(f"{source}: {name} has shape {array.shape}; it must be {shape}.")
-
-
 def class_labels(arrays: Arrays, count: int, source: str, of: str = "nodes") -> tuple[NDArray[np.int64], int]:
     """Return ``y``, one label for each of `count` things, and the number of classes C."""
-    y = integers(arrays, "y", source)
+    y = integers(arrays, "y", source, within=(NO_LABEL, count))
     if y.shape != (count,):
         raise DataError(f"{source}: y has {y.size} labels for {count} {of}; it must have one for each.")
-    check_range(y, NO_LABEL, count, "y", source)
     used = np.unique(y[y != NO_LABEL])
     if used.size < 2 or used[-1] != used.size - 1:
         raise DataError(

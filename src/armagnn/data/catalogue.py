@@ -140,6 +140,8 @@ def _check(name: str, entry: Entry) -> None:
     if not all(isinstance(text, str) for text in texts) or not isinstance(entry.statistics, Mapping):
         raise ValueError(f"the row of {shown(entry.file)} has entries of other types")
     files, kind = entry.files, entry.kind
+    if kind == "molecules" and len(files) != 2:
+        raise ValueError(f"the row of {entry.file!r} must have one other file, of the graphs of the molecules")
     if kind not in KINDS or any(Path(file).name != file or not _SHA256.fullmatch(files[file]) for file in files):
         raise ValueError(f"the row of {entry.file!r} is not a dataset")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,7 +18,7 @@ from armagnn.checks import flag, instance
 from armagnn.data.arrays import NO_LABEL
 from armagnn.data.catalogue import all_entries, find_entry
 from armagnn.data.graphs import GraphsDataset
-from armagnn.data.loading import load_molecules, load_signals, parse, prepared_name
+from armagnn.data.loading import load_any, load_signals, prepared_name
 from armagnn.data.locations import locate
 from armagnn.data.nodes import SPLITS, NodeDataset
 from armagnn.data.sets.news import read_documents
@@ -53,19 +53,15 @@ def statistics_of(name: str, *, paths: bool = True) -> Statistics:
     """Count what is in the files of a dataset of the catalogue, of whatever kind."""
     entry = find_entry(name)
     flag("paths", paths)
-    place = locate(entry, name)
-    content = place.content()
-    if entry.kind == "images":
-        return _of_images(load_signals(name), paths=paths)
-    if entry.kind == "signals":
-        return statistics(load_signals(name), paths=paths)
     if entry.kind == "documents":
-        found = _of_documents(content, place.source)
+        place = locate(entry, name)
+        found = _of_documents(place.content(), place.source)
         prepared = prepared_name(name) in all_entries()
         return found | (statistics(load_signals(name), paths=paths) if prepared else {})
-    if entry.kind == "molecules":
-        return _of_molecules(load_molecules(entry, name), paths=paths)
-    return statistics(parse(entry, content, name=name, source=place.source), paths=paths)
+    data: Any = load_any(name)
+    if entry.kind == "images":
+        return _of_images(data, paths=paths)
+    return _of_molecules(data, paths=paths) if entry.kind == "molecules" else statistics(data, paths=paths)
 
 
 def _edges(edge_index: torch.Tensor, num_nodes: int) -> Statistics:

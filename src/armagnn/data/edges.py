@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from armagnn.data.arrays import Arrays, check_range, check_shape, integers, reals
+from armagnn.data.arrays import Arrays, integers, reals
 from armagnn.errors import DataError
 
 Integers = NDArray[np.int64]
@@ -81,30 +81,15 @@ def edges_of(arrays: Arrays, num_nodes: int, source: str, graph: Integers | None
 
     `graph` (N,) has the graph of each node, where there are several: no edge joins two of them.
     """
-    index = _ends(arrays, num_nodes, source)
-    if graph is not None:
-        _check_inside_graphs(graph[index], source)
-    labels = None
-    if "edge_labels" in arrays:
-        labels = integers(arrays, "edge_labels", source)
-        check_shape(labels, index.shape[1:], "edge_labels", source)
-    return undirected(index, labels, _weights(arrays, index, source))
-
-
-def _ends(arrays: Arrays, num_nodes: int, source: str) -> NDArray[np.int64]:
-    """Return ``edge_index``, shape (2, E), with ids of existing nodes."""
-    edge_index = integers(arrays, "edge_index", source, ndim=2)
-    if edge_index.shape[0] != 2:
-        raise DataError(f"{source}: edge_index has shape {edge_index.shape}; it must be (2, E).")
-    check_range(edge_index, 0, num_nodes, "edge_index", source)
-    return edge_index
-
-
-def _check_inside_graphs(graphs: NDArray[np.int64], source: str) -> None:
-    """Refuse edges between two graphs; `graphs` (2, E) has the graphs of the ends of each edge."""
-    across = int((graphs[0] != graphs[1]).sum())
+    index = integers(arrays, "edge_index", source, ndim=2, within=(0, num_nodes))
+    if index.shape[0] != 2:
+        raise DataError(f"{source}: edge_index has shape {index.shape}; it must be (2, E).")
+    across = 0 if graph is None else int((graph[index[0]] != graph[index[1]]).sum())
     if across:
         raise DataError(f"{source}: edge_index joins nodes of different graphs, {across} times.")
+    listed = index.shape[1:]
+    labels = integers(arrays, "edge_labels", source, shape=listed) if "edge_labels" in arrays else None
+    return undirected(index, labels, _weights(arrays, index, source))
 
 
 def _weights(arrays: Arrays, edge_index: NDArray[np.int64], source: str) -> NDArray[np.float32] | None:
@@ -112,7 +97,8 @@ def _weights(arrays: Arrays, edge_index: NDArray[np.int64], source: str) -> NDAr
     if "edge_weight" not in arrays:
         return None
     given, weights = arrays["edge_weight"], reals(arrays, "edge_weight", source, what="weights")
-    check_shape(weights, edge_index.shape[1:], "edge_weight", source)
+    if weights.shape != edge_index.shape[1:]:
+        raise DataError(f"{source}: edge_weight has shape {weights.shape}; it must be {edge_index.shape[1:]}.")
     if (given < 0).any():
         raise DataError(f"{source}: edge_weight has {given.min()}; weights must not be negative.")
     if (weights[given > 0] == 0).any():

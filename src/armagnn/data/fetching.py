@@ -11,7 +11,7 @@ from typing import Final
 from armagnn.data.arrays import pack_arrays, sha256_of
 from armagnn.data.catalogue import Entry, change_registry, check_name, find_entry, user_folder
 from armagnn.data.loading import parse
-from armagnn.data.locations import find
+from armagnn.data.locations import checked, find
 from armagnn.data.sets.mnist import convert_mnist
 from armagnn.data.sets.news import convert_20news
 from armagnn.data.sets.planetoid import convert_planetoid
@@ -56,16 +56,17 @@ def fetch(name: str, *, get: Get = download) -> str:
     """
     entry = find_entry(name)
     place = find(entry, name)
-    if place is not None and (place.embedded or place.whole()):
+    if place is not None and (place.embedded or checked(name, entry, entry.file).state == "ok"):
         return place.source
     folder = user_folder()
     path = folder / entry.file
     try:
         content = _convert(name, entry, get)
-    except DataError:
-        raise
-    except (OSError, ValueError) as error:  # scikit-learn's ways to say that there is no network
-        raise DataError(_by_hand(name, entry, folder, str(error))) from error
+    except (DataError, OSError, ValueError) as error:  # scikit-learn raises the last two where there is no network
+        raise DataError(
+            f"{name!r} was not fetched: {str(error).rstrip('.')}. Put {', '.join(entry.files)} into {folder} (or set "
+            "ARMAGNN_DATA to its folder)."
+        ) from error
     if entry.kind in _READABLE:
         parse(entry, content, name=name, source=f"the original of {name!r}")
     sha256 = sha256_of(content)
@@ -77,27 +78,16 @@ def fetch(name: str, *, get: Get = download) -> str:
 
 
 def _convert(name: str, entry: Entry, get: Get) -> bytes:
-    def from_network(url: str) -> bytes:
-        try:
-            return get(url)
-        except DataError as error:
-            raise DataError(_by_hand(name, entry, user_folder(), str(error))) from error
-
+    """Get the originals and return our file of them."""
     if name in ("cora", "citeseer", "pubmed"):
-        return pack_arrays(convert_planetoid(name, lambda file: from_network(PLANETOID + file)))
+        return pack_arrays(convert_planetoid(name, lambda file: get(PLANETOID + file)))
     if name in ("enzymes", "proteins", "dd", "mutag"):
         title = Path(entry.file).stem
-        return pack_arrays(convert_tu(title, from_network(f"{TU}{title}.zip")))
+        return pack_arrays(convert_tu(title, get(f"{TU}{title}.zip")))
     if name == "ppi":
-        return pack_arrays(convert_ppi(from_network(PPI)))
+        return pack_arrays(convert_ppi(get(PPI)))
     if name == "mnist":
         return pack_arrays(convert_mnist())
     if name == "20news":
         return convert_20news()
-    raise DataError(_by_hand(name, entry, user_folder(), "its original is not one that can be converted safely"))
-
-
-def _by_hand(name: str, entry: Entry, folder: Path, why: str) -> str:
-    files = ", ".join(entry.files)
-    why = why.rstrip(".")
-    return f"{name!r} was not fetched: {why}. Put {files} into {folder} (or set ARMAGNN_DATA to its folder)."
+    raise DataError("its original is not one that can be converted safely")

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from armagnn import checks
@@ -23,7 +22,6 @@ from armagnn.data.arrays import (
     as_tensor,
     check_digest,
     check_precision,
-    check_shape,
     check_varied,
     class_labels,
     digest_of,
@@ -179,17 +177,15 @@ class GraphsDataset:
         edges, edge_ptr = self._edges_of(ids)
         shift = torch.repeat_interleave(ptr[:-1] - self.ptr[ids], edge_ptr.diff(), output_size=len(edges))
         number = hashlib.sha256(ids.cpu().numpy().tobytes()).hexdigest()
+        of = {"node_labels": nodes, "node_attr": nodes, "edge_labels": edges, "edge_weight": edges, "split": ids}
+        taken: dict[str, Any] = {name: each[of[name]] for name in of if (each := getattr(self, name)) is not None}
         return replace(
             self,
             edge_index=self.edge_index[:, edges] + shift,
             ptr=ptr,
             y=self.y[ids],
             sha256=hashlib.sha256(f"{self.sha256} select {number}".encode()).hexdigest(),
-            node_labels=None if self.node_labels is None else self.node_labels[nodes],
-            node_attr=None if self.node_attr is None else self.node_attr[nodes],
-            edge_labels=None if self.edge_labels is None else self.edge_labels[edges],
-            edge_weight=None if self.edge_weight is None else self.edge_weight[edges],
-            split=None if self.split is None else self.split[ids],
+            **taken,
         )
 
     def _edges_of(self, ids: Tensor) -> tuple[Tensor, Tensor]:
@@ -286,6 +282,7 @@ def graphs_of(
     else:
         y, num_classes = torch.full((num_graphs,), NO_LABEL), 0
     num_nodes = _count(int(ptr[-1]), arrays, source)
+    labels = integers(arrays, "node_labels", source, shape=(num_nodes,)) if "node_labels" in arrays else None
     edges = edges_of(arrays, num_nodes, source, graph=np.repeat(np.arange(num_graphs), np.diff(ptr)))
     return GraphsDataset(
         name=name,
@@ -294,7 +291,7 @@ def graphs_of(
         y=y,
         num_classes=num_classes,
         sha256=sha256,
-        node_labels=as_tensor(_optional(arrays, "node_labels", num_nodes, source)),
+        node_labels=as_tensor(labels),
         node_attr=_attributes(arrays, num_nodes, source),
         edge_labels=as_tensor(edges.labels),
         edge_weight=as_tensor(edges.weight),
@@ -323,9 +320,6 @@ def _targets(arrays: Arrays, num_graphs: int, source: str) -> tuple[Tensor, int]
 
 def _count(num_nodes: int, arrays: Arrays, source: str) -> int:
     """Return N, the end of ptr, if the arrays that have a row per node agree."""
-    for name in ("node_labels", "node_attr"):
-        if name in arrays and (arrays[name].ndim == 0 or len(arrays[name]) != num_nodes):
-            raise DataError(f"{source}: {name} has shape {arrays[name].shape} for the {num_nodes} nodes of ptr.")
     most = max(MOST_LONE, LONE_PER_EDGE * arrays["edge_index"].size)
     if num_nodes > most and "node_labels" not in arrays and "node_attr" not in arrays:
         raise DataError(
@@ -333,14 +327,6 @@ def _count(num_nodes: int, arrays: Arrays, source: str) -> int:
             "they are meant, give node_labels, one for each."
         )
     return num_nodes
-
-
-def _optional(arrays: Arrays, name: str, count: int, source: str) -> NDArray[np.int64] | None:
-    if name not in arrays:
-        return None
-    values = integers(arrays, name, source)
-    check_shape(values, (count,), name, source)
-    return values
 
 
 def _attributes(arrays: Arrays, num_nodes: int, source: str) -> Tensor | None:
@@ -353,7 +339,9 @@ def _attributes(arrays: Arrays, num_nodes: int, source: str) -> Tensor | None:
 
 
 def _split(arrays: Arrays, num_graphs: int, source: str) -> Tensor | None:
-    split = _optional(arrays, "split", num_graphs, source)
-    if split is not None and set(split.tolist()) != {0, 1, 2}:
+    if "split" not in arrays:
+        return None
+    split = integers(arrays, "split", source, shape=(num_graphs,))
+    if set(split.tolist()) != {0, 1, 2}:
         raise DataError(f"{source}: split holds {sorted(set(split.tolist()))[:10]}; it must use all of 0, 1, 2.")
-    return as_tensor(split)
+    return torch.from_numpy(split)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, Final, TypeVar
 
 from armagnn.checks import choice
 from armagnn.data.arrays import opened, path_of, read_file, sha256_of
@@ -20,7 +22,14 @@ from armagnn.data.signals import SignalsDataset
 from armagnn.data.tu import read_tu_folder
 from armagnn.errors import DataError, ParameterError, UnknownNameError, shown
 
+DatasetT = TypeVar("DatasetT", NodeDataset, GraphsDataset, SignalsDataset)
 SPLITS = ("public", "random")
+HOLDS: Final = {
+    NodeDataset: ("a graph of labelled nodes", "train --dataset", "load"),
+    GraphsDataset: ("a set of graphs", "train graphs --data", "load_graphs"),
+    SignalsDataset: ("signals on one graph", "train signals --dataset", "load_signals"),
+}
+"""What a dataset of each class is, which command trains on it, and which function reads it."""
 
 
 def load(
@@ -49,15 +58,8 @@ def load(
         raise ParameterError(f"seed={shown(seed)} draws a random split: pass split='random' as well.")
     choice("scaling of features", features, FEATURES)
     name = path_of(name)
-    if name.endswith(".npz"):
-        data: NodeDataset | GraphsDataset = read_node_file(name, features=features)
-    else:
-        data = load_any(name, features=features)
-    if not isinstance(data, NodeDataset):
-        raise DataError(
-            f"{name!r} is a set of graphs, not a graph of labelled nodes: train on it by `armagnn train graphs --data "
-            f"{name}`; in Python, load_graphs reads it."
-        )
+    own = name.endswith(".npz")
+    data = read_node_file(name, features=features) if own else load_any(name, NodeDataset, features=features)
     return data.with_random_split(0 if seed is None else seed) if split == "random" else data
 
 
@@ -74,20 +76,13 @@ def load_graphs(name: str | os.PathLike[str]) -> GraphsDataset:
     """
     name = path_of(name)
     if name.endswith(".npz"):
-        data: NodeDataset | GraphsDataset = read_graphs_file(name)
-    elif name in (known := all_entries()):
-        data = load_any(name)
-    elif os.path.isdir(name) or os.path.basename(name) != name:
-        data = read_tu_folder(name)
-    else:
-        sets = [other for other, entry in known.items() if entry.kind in ("graphs", "molecules")]
-        raise UnknownNameError("folder or set of graphs", name, sets)
-    if not isinstance(data, GraphsDataset):
-        raise DataError(
-            f"{name!r} has labelled nodes, it is not a set of graphs: train on it by `armagnn train --dataset {name}`; "
-            "in Python, load reads it."
-        )
-    return data
+        return read_graphs_file(name)
+    if name in (known := all_entries()):
+        return load_any(name, GraphsDataset)
+    if os.path.isdir(name) or os.path.basename(name) != name:
+        return read_tu_folder(name)
+    sets = [other for other, entry in known.items() if entry.kind in ("graphs", "molecules")]
+    raise UnknownNameError("folder or set of graphs", name, sets)
 
 
 def load_signals(name: str) -> SignalsDataset:
@@ -97,21 +92,7 @@ def load_signals(name: str) -> SignalsDataset:
         >>> load_signals("mnist")  # doctest: +SKIP
         SignalsDataset('mnist', signals=70000, nodes=784, edges=6396, classes=10, split=55000/5000/10000)
     """
-    entry = find_entry(name)
-    if entry.kind == "documents":
-        prepared = all_entries().get(prepared_name(name))
-        if prepared is None:
-            raise DataError(f"{name!r} must be prepared first, once: armagnn data make {name} (with gensim).")
-        place = locate(prepared, prepared_name(name))
-        return parse_news(place.content(), name=name, source=place.source, provenance=entry.title)
-    if entry.kind not in ("images", "signals"):
-        raise DataError(
-            f"{name!r} holds {entry.kind}, not signals on one graph: `armagnn data info {name}` shows it; in Python, "
-            "load or load_graphs reads it."
-        )
-    place = locate(entry, name)
-    read = parse_mnist if entry.kind == "images" else parse_news
-    return read(place.content(), name=name, source=place.source, provenance=entry.title)
+    return load_any(name, SignalsDataset)
 
 
 def prepared_name(name: str) -> str:
@@ -119,41 +100,45 @@ def prepared_name(name: str) -> str:
     return f"{name}-words"
 
 
-def load_any(name: str, *, features: Features = "auto") -> NodeDataset | GraphsDataset:
-    """Load a dataset of the catalogue as whatever it is."""
-    entry = find_entry(name)
-    if entry.kind == "molecules":
-        return load_molecules(entry, name)
-    if entry.kind not in ("nodes", "multilabel", "graphs"):
+def load_any(name: str, wanted: type[DatasetT] | None = None, *, features: Features = "auto") -> DatasetT:
+    """Load a dataset of the catalogue, of whatever kind, or only if it is what is `wanted`."""
+    entry, called = find_entry(name), name
+    nodes, graphs = entry.kind in ("nodes", "multilabel"), entry.kind in ("graphs", "molecules")
+    made: Any = NodeDataset if nodes else GraphsDataset if graphs else SignalsDataset
+    if wanted not in (None, made):
+        what, command, loader = HOLDS[made]
         raise DataError(
-            f"{name!r} holds {entry.kind}, signals on one graph: train on them by `armagnn reproduce graph-signal`; in "
-            "Python, load_signals reads them."
+            f"{name!r} holds {what}: train on it by `armagnn {command} {name}`; in Python, {loader} reads it."
         )
-    place = locate(entry, name)
-    return parse(entry, place.content(), name=name, source=place.source, features=features)
+    if entry.kind == "documents":
+        called = prepared_name(name)
+        prepared = all_entries().get(called)
+        if prepared is None:
+            raise DataError(f"{name!r} must be prepared first, once: armagnn data make {name} (with gensim).")
+        entry = replace(prepared, title=entry.title)
+    places = [locate(entry, called, file) for file in entry.files]
+    content, source = places[0].content(), places[0].source
+    if entry.kind == "molecules":
+        more = places[1]
+        data: Any = parse_qm9(
+            content, more.content(), name=name, source=source, graphs_source=more.source, provenance=entry.title
+        )
+    else:
+        data = parse(entry, content, name=name, source=source, features=features)
+    found: DatasetT = data
+    return found
 
 
-def load_molecules(entry: Entry, name: str) -> GraphsDataset:
-    """Load QM9 from its two files."""
-    (graphs_file,) = entry.also
-    table, graphs = locate(entry, name), locate(entry, name, graphs_file)
-    return parse_qm9(
-        table.content(), graphs.content(),
-        name=name, source=table.source, graphs_source=graphs.source, provenance=entry.title,
-    )  # fmt: skip
-
-
-def parse(
-    entry: Entry, content: bytes, *, name: str, source: str, features: Features = "auto"
-) -> NodeDataset | GraphsDataset:
+def parse(entry: Entry, content: bytes, *, name: str, source: str, features: Features = "auto") -> Any:
     """Turn the bytes of a file into the dataset of its kind."""
     if entry.kind == "multilabel":
         # the parser itself says how much of the labels there is
         title = entry.title.partition(" (")[0]
         return parse_multilabel_file(content, name=name, source=source, provenance=title, features=features)
-    if entry.kind == "graphs":
-        return parse_graphs_file(content, name=name, source=source, provenance=entry.title)
-    return parse_node_file(content, name=name, source=source, provenance=entry.title, features=features)
+    if entry.kind == "nodes":
+        return parse_node_file(content, name=name, source=source, provenance=entry.title, features=features)
+    read: Any = {"graphs": parse_graphs_file, "images": parse_mnist, "signals": parse_news}[entry.kind]
+    return read(content, name=name, source=source, provenance=entry.title)
 
 
 def read_own(path: str | os.PathLike[str]) -> NodeDataset | GraphsDataset:
@@ -167,7 +152,8 @@ def read_own(path: str | os.PathLike[str]) -> NodeDataset | GraphsDataset:
         return read_tu_folder(file)
     content = read_file(file)
     entry = Entry(file.name, sha256_of(content), "", kind=kind_of(content, str(file)))
-    return parse(entry, content, name=str(file), source=str(file))
+    data: NodeDataset | GraphsDataset = parse(entry, content, name=str(file), source=str(file))
+    return data
 
 
 def kind_of(content: bytes, source: str) -> Kind:

@@ -33,13 +33,6 @@ class Place:
         check_digest(content, self.source, *self.accepted)
         return content
 
-    def whole(self) -> bool:
-        """Can the file be read, and has it an accepted checksum?"""
-        try:
-            return bool(self.content())
-        except DataError:
-            return False
-
     def raw(self) -> bytes:
         """The bytes of the file, whatever they are."""
         if self.embedded and not self.path.is_file():
@@ -98,10 +91,11 @@ def verify(names: Iterable[str] = ()) -> list[Check]:
         names = [names]
     instance("names", names, (list, tuple, set, frozenset, dict), "a list of names of datasets")
     entries = {name: find_entry(name) for name in names} or all_entries()
-    return [_checked(name, entry, file) for name, entry in entries.items() for file in entry.files]
+    return [checked(name, entry, file) for name, entry in entries.items() for file in entry.files]
 
 
-def _checked(name: str, entry: Entry, file: str) -> Check:
+def checked(name: str, entry: Entry, file: str) -> Check:
+    """Hash a file of a dataset and compare it with the catalogue."""
     place = find(entry, name, file)
     if place is None:
         return Check(name, file, "missing", "")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from armagnn.checks import instance, integer, tensor
-from armagnn.data.arrays import NO_LABEL, check_range, check_shape, integers, read_arrays
+from armagnn.data.arrays import NO_LABEL, integers, on_device, read_arrays, read_file
 from armagnn.data.graphs import GraphsDataset
 from armagnn.errors import DataError, ParameterError
 from armagnn.kernels.random import bits
@@ -133,15 +133,9 @@ def content_sha256(dataset: GraphsDataset) -> str:
 
 
 def _kept(dataset: GraphsDataset) -> list[Fold]:
-    source = f"{FOLDER}/{dataset.name}.npz"
-    try:
-        content = resources.files("armagnn.data").joinpath(FOLDER, f"{dataset.name}.npz").read_bytes()
-    except OSError as error:
-        raise DataError(f"{source}: cannot be read ({error.strerror}). Install armagnn again.") from error
-    return [
-        Fold(*(ids.to(dataset.ptr.device) for ids in (fold.train, fold.val, fold.test)))
-        for fold in parse_folds(content, dataset, source)
-    ]
+    path = Path(__file__).with_name(FOLDER) / f"{dataset.name}.npz"
+    kept = parse_folds(read_file(path), dataset, f"{FOLDER}/{path.name}")
+    return [on_device(fold, dataset.ptr.device) for fold in kept]
 
 
 def parse_folds(content: bytes, dataset: GraphsDataset, source: str) -> list[Fold]:
@@ -155,11 +149,9 @@ def parse_folds(content: bytes, dataset: GraphsDataset, source: str) -> list[Fol
             f"{dataset.name} with {dataset.sha256[:12]}...: draw some with a seed of your own."
         )
     count = dataset.num_graphs
-    fold, val, ptr = (torch.from_numpy(integers(arrays, name, source)) for name in ("fold", "val", "val_ptr"))
-    check_shape(fold.numpy(), (count,), "fold", source)
-    check_range(fold.numpy(), 0, FOLDS, "fold", source)
-    check_range(val.numpy(), 0, count, "val", source)
-    check_shape(ptr.numpy(), (FOLDS + 1,), "val_ptr", source)
+    fold = torch.from_numpy(integers(arrays, "fold", source, shape=(count,), within=(0, FOLDS)))
+    val = torch.from_numpy(integers(arrays, "val", source, within=(0, count)))
+    ptr = integers(arrays, "val_ptr", source, shape=(FOLDS + 1,))
     kept = []
     for k in range(FOLDS):
         chosen = torch.zeros(count, dtype=torch.bool)

@@ -13,20 +13,17 @@ import re
 import warnings
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from armagnn.checks import choice
 from armagnn.data.archives import open_zip
-from armagnn.data.arrays import NO_LABEL, Arrays, as_tensor, check_precision, check_varied, path_of, read_file
-from armagnn.data.edges import undirected
-from armagnn.data.graphs import GraphsDataset
+from armagnn.data.arrays import Arrays, check_precision, check_varied, path_of, read_file
+from armagnn.data.graphs import GraphsDataset, graphs_of
 from armagnn.errors import DataError
 
 Target = Literal["auto", "labels", "attributes", "none"]
@@ -72,26 +69,17 @@ def read_tu_folder(path: str | Path, *, target: Target = "auto") -> GraphsDatase
     """
     choice("target", target, TARGETS)
     folder = _Folder.open(Path(path_of(path)), target != "none")
-    y, num_classes, values = _targets(folder, target)
+    y, values = _targets(folder, target)
     arrays = _tables(folder, None if y is None else len(y))
-    found = undirected(arrays["edge_index"], arrays.get("edge_labels"))
-    if y is None:
-        y = torch.full((len(arrays["ptr"]) - 1,), NO_LABEL)
-    return GraphsDataset(
+    found = graphs_of(
+        arrays if y is None else arrays | {"y": y},
         name=str(path),
-        edge_index=torch.from_numpy(found.index),
-        ptr=torch.from_numpy(arrays["ptr"]),
-        y=y,
-        num_classes=num_classes,
+        source=str(path),
         sha256=folder.digest(),
-        node_labels=as_tensor(arrays.get("node_labels")),
-        node_attr=as_tensor(arrays.get("node_attr")),
-        edge_labels=as_tensor(found.labels),
-        provenance=folder.prefix.rstrip("_") or str(path),
-        targets=tuple(f"target {t}" for t in range(y.shape[1])) if y.is_floating_point() else (),
-        class_values=values,
-        notes=found.notes,
+        provenance=folder.prefix.rstrip("_"),
+        labelled=y is not None,
     )
+    return replace(found, class_values=values)
 
 
 def convert_tu(name: str, content: bytes) -> Arrays:
@@ -196,14 +184,14 @@ def _refuse_misspelt(path: Path, prefix: str, names: Sequence[str]) -> None:
             )
 
 
-def _targets(folder: _Folder, target: Target) -> tuple[Tensor | None, int, tuple[int, ...] | None]:
-    """Return y, the number of classes and their raw labels."""
+def _targets(folder: _Folder, target: Target) -> tuple[NDArray[Any] | None, tuple[int, ...] | None]:
+    """Return y, as a file of ours has it, and the raw labels of its classes."""
     if target == "none":
-        return None, 0, None
+        return None, None
     if target == "attributes" or (target == "auto" and "graph_labels" not in folder and "graph_attributes" in folder):
         targets = folder.reals("graph_attributes")
         check_varied(targets, folder.file("graph_attributes"))
-        return torch.from_numpy(targets), 0, None
+        return targets, None
     if target == "auto" and "graph_labels" not in folder:
         raise DataError(f"{folder.file('graph_labels')}: is missing, and so is {folder.file('graph_attributes')}.")
     raw = folder.integers("graph_labels")[:, 0]
@@ -212,7 +200,7 @@ def _targets(folder: _Folder, target: Target) -> tuple[Tensor | None, int, tuple
         raise DataError(
             f"{folder.file('graph_labels')}: all graphs are of class {values[0]}; there must be two or more."
         )
-    return torch.from_numpy(y.reshape(-1)), values.size, tuple(values.tolist())
+    return y.reshape(-1), tuple(values.tolist())
 
 
 def _tables(folder: _Folder, num_graphs: int | None) -> Arrays:

@@ -22,10 +22,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from armagnn.checks import integer
 from armagnn.data.archives import Axes, check_size, gunzip
-from armagnn.data.arrays import Arrays, read_arrays, sha256_of
+from armagnn.data.arrays import Arrays, integers, read_arrays, sha256_of
 from armagnn.data.signals import SignalsDataset
-from armagnn.errors import DataError, ParameterError
+from armagnn.errors import DataError
 from armagnn.kernels.random import bits
 from armagnn.operators import knn_graph
 
@@ -127,11 +128,12 @@ def prepare_news(
 def parse_news(content: bytes, *, name: str, source: str, provenance: str = "") -> SignalsDataset:
     """Read a prepared file; a tenth of its training documents, drawn once and for all, is for validation."""
     arrays = read_arrays(content, PREPARED, source, what="prepared documents", axes=AXES)
-    words, table, edges = arrays["words"], arrays["table"], arrays["edge_index"].astype(np.int64)
+    words, table = arrays["words"], arrays["table"]
     y, test = arrays["y"].astype(np.int64), arrays["test"].astype(bool)
     if words.dtype.kind != "U" or table.ndim != 2 or len(table) != len(words) or not np.isfinite(table).all():
         raise DataError(f"{source}: words and table must name and describe each node. Make it again.")
-    if edges.ndim != 2 or len(edges) != 2 or not _within(edges, len(words)) or y.shape != test.shape:
+    edges = integers(arrays, "edge_index", source, ndim=2, within=(0, len(words)))
+    if len(edges) != 2 or y.shape != test.shape:
         raise DataError(f"{source}: edge_index, y or test do not fit the words. Make it again.")
     return SignalsDataset(
         name,
@@ -147,15 +149,12 @@ def parse_news(content: bytes, *, name: str, source: str, provenance: str = "") 
     )
 
 
-def _within(ids: NDArray[np.int64], count: int) -> bool:
-    return ids.size == 0 or (ids.min() >= 0 and ids.max() < count)
-
-
 def _dense(arrays: Arrays, documents: int, words: int, source: str) -> NDArray[np.int16]:
     """Return the counts (S, N); a batch of any documents is then one row selection, on any device."""
-    pointer, ids, count = (arrays[f"counts_{part}"].astype(np.int64) for part in ("indptr", "indices", "data"))
+    pointer, count = integers(arrays, "counts_indptr", source), integers(arrays, "counts_data", source)
+    ids = integers(arrays, "counts_indices", source, within=(0, words))
     fits = pointer.shape == (documents + 1,) and pointer[0] == 0 and pointer[-1] == len(ids) == len(count)
-    if not fits or (np.diff(pointer) < 0).any() or not _within(ids, words) or (count < 1).any():
+    if not fits or (np.diff(pointer) < 0).any() or (count < 1).any():
         raise DataError(f"{source}: the counts are not those of {documents} documents. Make it again.")
     check_size(2 * documents * words, 0, source)
     dense = np.zeros((documents, words), dtype=np.int16)
@@ -183,8 +182,7 @@ def read_documents(content: bytes, source: str) -> list[dict[str, Any]]:
 
 def _embeddings(documents: Sequence[Sequence[str]], words: Sequence[str], size: int, seed: int) -> NDArray[np.float32]:
     """Return the word2vec embeddings of the words, (N, size), trained in one thread on these documents."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
-        raise ParameterError(f"seed must be an integer from 0 to 2^32 - 1, got {seed!r}.")
+    seed = integer("seed", seed, 0, 2**32 - 1)
     try:
         word2vec: Any = importlib.import_module("gensim.models").Word2Vec
     except ImportError as error:

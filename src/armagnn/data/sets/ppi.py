@@ -16,8 +16,6 @@ from armagnn.data.archives import Axes, open_zip
 from armagnn.data.arrays import (
     Arrays,
     as_tensor,
-    check_range,
-    check_shape,
     integers,
     read_arrays,
     sha256_of,
@@ -103,9 +101,7 @@ def standardised(x: NDArray[np.uint8], train: NDArray[np.bool_]) -> NDArray[np.f
 
 
 def _split(arrays: Arrays, graph: NDArray[np.int64], source: str) -> NDArray[np.int64]:
-    split = integers(arrays, "split", source)
-    check_shape(split, graph.shape, "split", source)
-    check_range(split, 0, len(SPLITS), "split", source)
+    split = integers(arrays, "split", source, shape=graph.shape, within=(0, len(SPLITS)))
     pairs = np.unique(np.stack([graph, split]), axis=1).shape[1]
     if pairs != int(graph.max()) + 1:
         raise DataError(f"{source}: split divides a graph; all nodes of a graph belong to one of 0, 1, 2.")

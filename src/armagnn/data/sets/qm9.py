@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from armagnn.checks import instance
 from armagnn.data.archives import Axes, gunzip
-from armagnn.data.arrays import Arrays, check_range, check_shape, integers, read_arrays, sha256_of
+from armagnn.data.arrays import Arrays, integers, read_arrays, sha256_of
 from armagnn.data.graphs import GraphsDataset
 from armagnn.errors import DataError
 
@@ -129,18 +129,11 @@ def _graphs(
     arrays: Arrays, source: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return ptr (G + 1,), edge_index (2, E) by molecule and both directions, bond types (E,) and elements (N,)."""
-    nodes, bonds, elements, kinds = (
-        integers(arrays, name, source) for name in ("n_nodes", "n_bonds", "node_Z", "bond_type")
-    )
-    ends = integers(arrays, "bonds", source, ndim=2)
-    check_shape(bonds, nodes.shape, "n_bonds", source)
-    check_range(nodes, 1, 2**31, "n_nodes", source)
-    check_range(bonds, 0, 2**31, "n_bonds", source)
-    check_shape(elements, (int(nodes.sum()),), "node_Z", source)
-    check_range(elements, 1, 119, "node_Z", source)
-    total = int(bonds.sum())
-    check_shape(ends, (total, 2), "bonds", source)
-    check_shape(kinds, (total,), "bond_type", source)
+    nodes = integers(arrays, "n_nodes", source, within=(1, 2**31))
+    bonds = integers(arrays, "n_bonds", source, shape=nodes.shape, within=(0, 2**31))
+    elements = integers(arrays, "node_Z", source, shape=(int(nodes.sum()),), within=(1, 119))
+    ends = integers(arrays, "bonds", source, 2, shape=(int(bonds.sum()), 2))
+    kinds = integers(arrays, "bond_type", source, shape=(len(ends),))
     owner = np.repeat(np.arange(nodes.size), bonds)
     if (ends < 0).any() or (ends >= nodes[owner][:, None]).any():
         worst = int(owner[((ends < 0) | (ends >= nodes[owner][:, None])).any(axis=1).argmax()])

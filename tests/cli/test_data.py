@@ -221,7 +221,7 @@ def test_errors_advise_commands(folder: Path, tmp_path: Path) -> None:
         (["add", str(tmp_path / "x.csv")], "not an .npz file. Datasets are .npz archives of named arrays"),
         (["add", str(tmp_path)], "armagnn train graphs --data"),
         (["bound", "cora"], "`armagnn train --dataset cora`"),
-        (["bound", "mnist"], "`armagnn reproduce graph-signal`"),
+        (["bound", "mnist"], "`armagnn train signals --dataset mnist`"),
         (["remove", "cora"], "is known to armagnn itself"),
         (["remove", "../cora"], "cannot name a dataset"),
         (["info", "no/where"], "no/where: cannot be read"),

@@ -118,14 +118,9 @@ def chain(hops: int, counts: tuple[int, int, int] = (4, 4, 12)) -> ReachTask:
     )  # fmt: skip
 
 
-def check_name(name: str) -> None:
-    """Refuse a dataset that is not compared."""
-    choice("dataset", name, DATASETS)
-
-
 def problem(name: str) -> ReachTask:
     """The task of a name: a citation network, or chains."""
-    check_name(name)
+    choice("dataset", name, DATASETS)
     if name.startswith("chain-"):
         return chain(int(name.removeprefix("chain-")))
     data = load(name)
@@ -134,7 +129,7 @@ def problem(name: str) -> ReachTask:
 
 def methods(name: str) -> dict[tuple[str, str], dict[str, Any]]:
     """What is compared on a dataset: (method, protocol), and the arguments of `ARMAConv`."""
-    check_name(name)
+    choice("dataset", name, DATASETS)
     bounds = (0.9, 0.99, 0.999) if name.startswith("chain-") else (0.9,)
     fixed = {("arma", f"T={steps}"): {"num_layers": steps} for steps in (10, 100)}
     convergent = {
@@ -226,7 +221,7 @@ def run(path: Path, datasets: Iterable[str] = DATASETS, seeds: int = 10) -> Iter
     datasets = [datasets] if isinstance(datasets, str) else list(datasets)
     integer("seeds", seeds, 1, 100_000)
     for name in datasets:
-        check_name(name)
+        choice("dataset", name, DATASETS)
     for job, rows in measure(_jobs(datasets, seeds), path, seeds, ConvergenceRow):
         shown = ", ".join(f"{row.metric} {row.value:.4g}" for row in rows)
         dataset, method, protocol, seed = job.covers.values()

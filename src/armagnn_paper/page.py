@@ -60,21 +60,19 @@ class Section:
     others: Mapping[str, str] | None = None
     remarks: Callable[[Path, Mapping[Cell, Summary]], str] = lambda folder, cells: ""
 
-    def show(self, folder: Path) -> list[str]:
-        """The section, if its rows are there."""
-        table, path = self.table, folder / f"{self.table.name}.csv"
-        if not path.is_file():
-            return []
+    def show(self, path: Path) -> str:
+        """The section, from the rows of the table."""
+        table = self.table
         cells = read_cells(path, table.metric)
         others = {metric: read_cells(path, metric) for metric in self.others or {}}
-        parts = [text(table.name, b=table.search.budgets), self.remarks(folder, cells)]
+        parts = [text(table.name, b=table.search.budgets), self.remarks(path.parent, cells)]
         if self.short:
             ways = [way for way in ("paper", "tuned") if any(cell[2] == way for cell in cells)]
             datasets = table.datasets
             parts += [overview(cells, table.published, datasets, table.methods, way, self.digits) for way in ways]
         for dataset in (*table.datasets, *table.beyond_datasets):
             parts += self._dataset(dataset, cells, others)
-        return ["\n\n".join(part for part in parts if part)]
+        return "\n\n".join(part for part in parts if part)
 
     def _dataset(
         self, dataset: str, cells: Mapping[Cell, Summary], others: Mapping[str, Mapping[Cell, Summary]]
@@ -87,28 +85,15 @@ class Section:
             return []
         command = f"armagnn reproduce {table.name} --dataset {dataset} --method METHOD --protocol PROTOCOL"
         made = f"Made on {devices_of(dataset, cells)} by `{command}`{self._other_runs(dataset, cells)}"
-        return [
-            f"### {LABELS.get(dataset, dataset)}",
-            made,
-            shown,
-            self._behind(dataset, cells),
-            self._more(dataset, others),
-        ]
+        title = f"### {LABELS.get(dataset, dataset)}"
+        return [title, made, shown, self._behind(dataset, cells), self._more(dataset, others)]
 
     def _more(self, dataset: str, others: Mapping[str, Mapping[Cell, Summary]]) -> str:
         """A table of the further metrics that a dataset has, a row for each method and protocol."""
-        known = {
-            metric: title
-            for metric, title in (self.others or {}).items()
-            if any(c[0] == dataset for c in others[metric])
-        }
+        known = {m: title for m, title in (self.others or {}).items() if any(c[0] == dataset for c in others[m])}
         protocols = dict.fromkeys([*self.table.protocols, *(c[2] for found in others.values() for c in found)])
         rows = [
-            [
-                LABELS[method],
-                way,
-                *(_shown(others[metric].get((dataset, method, way)), self.digits) for metric in known),
-            ]
+            [LABELS[method], way, *(_shown(others[m].get((dataset, method, way)), self.digits) for m in known)]
             for method in self.table.methods
             for way in protocols
             if any((dataset, method, way) in others[metric] for metric in known)
@@ -122,8 +107,7 @@ class Section:
 
     def _other_runs(self, dataset: str, cells: Mapping[Cell, Summary]) -> str:
         """What to add to the command for cells with another number of runs than it makes; which folds are missing."""
-        table, more, unfinished = self.table, [], []
-        folds = len({fold for _, fold in table.places(1)})
+        table, more, unfinished, folds = self.table, [], [], self.table.num_folds
         for (method, way), cell in self._own(dataset, cells).items():
             there = len(set(cell.folds)) if folds > 1 else 1
             runs = len(cell.values) // there
@@ -137,7 +121,7 @@ class Section:
     def _behind(self, dataset: str, cells: Mapping[Cell, Summary]) -> str:
         """Which methods (with trials in all folds) fall short of the paper by more than its deviation."""
         table, short = self.table, dict[str, list[str]]()
-        folds, own = len({fold for _, fold in table.places(1)}), self._own(dataset, cells)
+        folds, own = table.num_folds, self._own(dataset, cells)
         run = {place: cell for place, cell in own.items() if folds in (1, len(set(cell.folds)))}
         for (method, way), cell in run.items():
             if dataset in table.published.get(method, {}):
@@ -239,46 +223,35 @@ SECTIONS: Final = (
 # ------------------------------------------------------------------------------------------------------- other sections
 
 
-def _times(folder: Path) -> list[str]:
-    """The section of Figure 4, if its numbers are there."""
-    path = folder / "training-time.csv"
-    if not path.is_file():
-        return []
+def _times(path: Path) -> str:
+    """The section of Figure 4."""
     timings = from_csv(path)
-    rows = [
-        [
-            LABELS[timing.method],
-            f"{1e3 * timing.seconds_per_epoch:.2f}",
-            f"{timing.seconds_to_best:.2f}",
-            f"{timing.best_epoch} of {timing.epochs}",
-            f"{timing.val_accuracy:.1f}",
-        ]
-        for timing in timings
-    ]
+    rows = []
+    for timing in timings:
+        seconds = f"{1e3 * timing.seconds_per_epoch:.2f}", f"{timing.seconds_to_best:.2f}"
+        epoch = f"{timing.best_epoch} of {timing.epochs}"
+        rows.append([LABELS[timing.method], *seconds, epoch, f"{timing.val_accuracy:.1f}"])
     head = ["", "ms per epoch", "s to the best validation loss", "best epoch", "validation accuracy there, %"]
     most = max(timing.epochs for timing in timings)
     cut = ", ".join(LABELS[timing.method] for timing in timings if timing.epochs == most)
     devices = ", ".join(sorted({timing.device for timing in timings}))
     on = "cpu" if timings[0].device == "CPU" else "cuda"
-    return [text("training-time", devices=devices, on=on, most=most, cut=cut, table=markdown(head, rows))]
+    return text("training-time", devices=devices, on=on, most=most, cut=cut, table=markdown(head, rows))
 
 
 CONVERGENCE: Final = {"accuracy": 1, "contraction": 3, "steps": 0, "plain_steps": 0, "epochs": 0}
 """What the section of Theorem 1 shows, with how many digits."""
 
 
-def _convergence(folder: Path) -> list[str]:
-    """The section of the convergent layer (Theorem 1), if its rows are there."""
-    path = folder / "convergence.csv"
-    if not path.is_file():
-        return []
+def _convergence(path: Path) -> str:
+    """The section of the convergent layer (Theorem 1)."""
     cells = {metric: read_cells(path, metric) for metric in CONVERGENCE}
     rows = [
         [cell[0], f"{cell[1]}, {cell[2]}", *(_shown(cells[name].get(cell), d) for name, d in CONVERGENCE.items())]
         for cell in cells["accuracy"]
     ]
     head = ["", "", "test accuracy, %", "contraction", "steps of a solve", "by plain iteration", "epochs"]
-    return [text("convergence", table=markdown(head, rows))]
+    return text("convergence", table=markdown(head, rows))
 
 
 TRAINED: Final = {
@@ -290,18 +263,15 @@ TRAINED: Final = {
 """Where the rows of the trained layer are that a reservoir is compared with, and of which protocol."""
 
 
-def _reservoir(folder: Path) -> list[str]:
-    """The section of Reservoir ARMA, if its rows are there: random stacks and the layer that is trained."""
-    path = folder / "reservoir.csv"
-    if not path.is_file():
-        return []
+def _reservoir(path: Path) -> str:
+    """The section of Reservoir ARMA: random stacks and the layer that is trained."""
     rows = []
     for (dataset, method, protocol), found in read_cells(path, "accuracy").items():
         if method == "reservoir":
             spent = _seconds(path, dataset, method, protocol)
-            rows.append([LABELS[dataset], str(found), spent, *_trained(folder, dataset)])
+            rows.append([LABELS[dataset], str(found), spent, *_trained(path.parent, dataset)])
     head = ["", "reservoir", "seconds", "trained layer", "seconds"]
-    return [text("reservoir", table=markdown(head, rows))]
+    return text("reservoir", table=markdown(head, rows))
 
 
 def _trained(folder: Path, dataset: str) -> tuple[str, str]:
@@ -331,10 +301,10 @@ def results_page(folder: Path) -> str:
     """The whole page, from the CSV files of a folder; it has the sections whose tables are there."""
     for part in (folder, *(path.parent for path in sorted(folder.glob(f"*/{SUMS}")))):
         check_all_there(part)
-    nodes, *others = SECTIONS
-    sections = [*nodes.show(folder), *_times(folder)]
-    sections += [part for section in others for part in section.show(folder)]
-    sections += [*_convergence(folder), *_reservoir(folder)]
+    (nodes, show), *others = [(section.table.name, section.show) for section in SECTIONS]
+    parts = [(nodes, show), ("training-time", _times), *others]
+    parts += [("convergence", _convergence), ("reservoir", _reservoir)]
+    sections = [show(path) for name, show in parts if (path := folder / f"{name}.csv").is_file()]
     if not sections:
         raise DataError(f"{folder}: has no table of results. Make them with: armagnn results export.")
     return "\n\n".join([text("page"), *sections]) + "\n"

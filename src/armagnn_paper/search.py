@@ -109,18 +109,13 @@ def search_trials(table: Table, dataset: str, method: str, budget: Budget) -> li
     cell = Cell(dataset, method, "tuned")
     configs = dict.fromkeys(table.search.settings(dataset, method, budget.settings))
     short = [replace(config, epochs=budget.epochs or config.epochs) for config in configs]
-    return [
-        CellTrial(cell, config, index * budget.seeds + offset, FIRST_SEED + offset, fold)
-        for fold in range(budget.folds)
-        for index, config in enumerate(short)
-        for offset in range(budget.seeds)
-    ]
+    return [trial for fold in range(budget.folds) for trial in _trials(cell, short, budget.seeds, FIRST_SEED, fold)]
 
 
 def final_trials(table: Table, records: Iterable[Record], dataset: str, method: str, budget: Budget) -> list[CellTrial]:
     """The trials of the finals of one cell: the best settings of the first stage, from fresh seeds."""
     found = _Found(table, records, dataset, method, budget)
-    return _finals(Cell(dataset, method, "tuned"), found.finalists(0), budget)
+    return _trials(Cell(dataset, method, "tuned"), found.finalists(0), budget.final_seeds, FINAL_SEED)
 
 
 def planned_trials(
@@ -136,15 +131,15 @@ def planned_trials(
     late = final_trials(table, records, dataset, method, budget)
     if len(late) < budget.finalists * budget.final_seeds:
         settings = list(dict.fromkeys(table.search.settings(dataset, method, budget.settings)))[: budget.finalists]
-        late = _finals(Cell(dataset, method, "tuned"), settings, budget)
+        late = _trials(Cell(dataset, method, "tuned"), settings, budget.final_seeds, FINAL_SEED)
     return search_trials(table, dataset, method, budget) + late
 
 
-def _finals(cell: Cell, settings: Sequence[Config], budget: Budget) -> list[CellTrial]:
+def _trials(cell: Cell, settings: Sequence[Config], seeds: int, first: int, fold: int = 0) -> list[CellTrial]:
     return [
-        CellTrial(cell, config, index * budget.final_seeds + offset, FINAL_SEED + offset)
+        CellTrial(cell, config, index * seeds + offset, first + offset, fold)
         for index, config in enumerate(settings)
-        for offset in range(budget.final_seeds)
+        for offset in range(seeds)
     ]
 
 

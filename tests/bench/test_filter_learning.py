@@ -13,6 +13,7 @@ from armagnn import GraphOperator
 from armagnn.bench import filter_learning as learning
 from armagnn.bench.filter_learning import RESPONSES, filter_data, photographs, pixel_grid
 from armagnn.errors import UnknownNameError
+from armagnn.sealed import rows_csv
 
 COMMITTED = Path(__file__).parents[2] / "results" / "filter-learning.csv"
 COUNTS = {"train": 1, "val": 1, "test": 2}
@@ -89,7 +90,7 @@ def test_learning_in_small() -> None:
         assert {r.lr for r in final if r.filter == name} == {min(errors, key=errors.__getitem__)}
     assert all(1 <= r.best_epoch <= 20 for r in results)
     assert learning.table(results).row_count == 5
-    rows = list(csv.DictReader(learning.to_csv(results).splitlines()))
+    rows = list(csv.DictReader(rows_csv(learning.Result, results, 6).decode().splitlines()))
     assert len(rows) == len(results)
     assert float(rows[0]["val_mse"]) == pytest.approx(results[0].val_mse, rel=1e-5)
 

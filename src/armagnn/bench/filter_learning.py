@@ -9,10 +9,9 @@ tuned. Of each training the weights count that were best on validation.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
+from functools import partial
 from statistics import fmean, stdev
 from typing import Any, Final
 
@@ -258,33 +257,19 @@ def learn(
     integer("seeds", seeds, 1, 10_000)
     integer("epochs", epochs, 1)
     hidden = widest(method, budget)
-    choices = [
-        Setting(TUNING_SEED, lr, 0.0, (), target)
-        for target in range(len(RESPONSES))
-        for lr in RATES
-    ]  # fmt: skip
+    targets = range(len(RESPONSES))
+    choices = [Setting(TUNING_SEED, lr, 0.0, (), target) for target in targets for lr in RATES]
     tried = _train(method, hidden, data, choices, epochs)
-    finals = [
-        Setting(seed, _best_rate(tried, target), 0.0, (), target)
-        for target in range(len(RESPONSES))
-        for seed in range(seeds)
-    ]  # fmt: skip
-    return [
-        *(_result(method, hidden, "choice", outcome) for outcome in tried),
-        *(_result(method, hidden, "final", outcome) for outcome in _train(method, hidden, data, finals, epochs)),
-    ]
+    rates = [_best_rate(tried, target) for target in targets]
+    finals = [Setting(seed, rates[target], 0.0, (), target) for target in targets for seed in range(seeds)]
+    found = {"choice": tried, "final": _train(method, hidden, data, finals, epochs)}
+    return [_result(method, hidden, stage, outcome) for stage, outcomes in found.items() for outcome in outcomes]
 
 
 def _train(method: str, hidden: int, data: FilterData, settings: Sequence[Setting], epochs: int) -> list[Outcome]:
     op = FilterNet(method, hidden).conv1.operator(data.edge_index, data.x["train"].shape[-2])
-    trials = Trials(
-        lambda: FilterNet(method, hidden),
-        FilterTask(data, op),
-        settings,
-        epochs=epochs,
-        patience=epochs,
-        stop_on="loss",
-    )
+    build, task = partial(FilterNet, method, hidden), FilterTask(data, op)
+    trials = Trials(build, task, settings, epochs=epochs, patience=epochs, stop_on="loss")
     outcomes = {outcome.setting: outcome for outcome in trials.run()}
     return [outcomes[setting] for setting in settings]
 
@@ -302,16 +287,6 @@ def _result(method: str, hidden: int, stage: str, outcome: Outcome) -> Result:
     return Result(
         name, method, size, hidden, stage, setting.lr, setting.seed, outcome.best_epoch, outcome.val["loss"], r2, sse
     )
-
-
-def to_csv(results: Sequence[Result]) -> str:
-    """All trainings, one a line."""
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow([field.name for field in fields(Result)])
-    for result in results:
-        writer.writerow([f"{value:.6g}" if isinstance(value, float) else value for value in astuple(result)])
-    return table.getvalue()
 
 
 def table(results: Sequence[Result]) -> Table:

@@ -96,7 +96,7 @@ def bench(
 
 def _filter_learning(console: Console, out: Path | None) -> None:
     from armagnn.bench import filter_learning as learning
-    from armagnn.sealed import write_sealed
+    from armagnn.sealed import rows_csv, write_sealed
 
     data, results = learning.filter_data(), []
     for method in learning.OPTIONS:
@@ -104,5 +104,5 @@ def _filter_learning(console: Console, out: Path | None) -> None:
         console.print(f"{method}: {len(results)} trainings done")
     console.print(learning.table(results))
     if out is not None:
-        write_sealed(out, learning.to_csv(results).encode())
+        write_sealed(out, rows_csv(learning.Result, results, 6))
         console.print(f"Written to {out}", highlight=False, soft_wrap=True)

@@ -30,17 +30,10 @@ MODULES: Final[dict[str, type[nn.Module]]] = {
 }
 """The activations that go by a name, with torch's default parameters."""
 
-_FUNCTIONS: Final = (
-    (torch.relu, "relu"),
-    (F.relu, "relu"),
-    (torch.tanh, "tanh"),
-    (F.tanh, "tanh"),
-    (torch.sigmoid, "sigmoid"),
-    (F.sigmoid, "sigmoid"),
-    (F.elu, "elu"),
-    (F.leaky_relu, "leaky_relu"),
-)
-"""Functions of torch that are one of the fused activations with its default parameter."""
+_NAMES: Final[dict[type, str]] = {module: name for name, module in MODULES.items()}
+
+_FUNCTIONS: Final = [(getattr(place, name, None), name) for name in MODULES for place in (torch, F)]
+"""Functions of torch that are one of these activations; None where a place has none of that name."""
 
 
 class Fused(NamedTuple):
@@ -68,6 +61,18 @@ def check(act: str | Activation | None) -> str | Activation | None:
     elif act is not None and (isinstance(act, type) or not callable(act)):
         raise ParameterError(f"act must be None, a name or a callable, got {shown(act)}.")
     return act
+
+
+def name_of(act: str | Activation) -> str | None:
+    """Return the name of an activation, given as a name, a module or a function of torch; None of another.
+
+    Example:
+        >>> name_of(nn.ELU(0.5)), name_of(torch.tanh), name_of(torch.sin)
+        ('elu', 'tanh', None)
+    """
+    if isinstance(act, str):
+        return act
+    return _NAMES.get(type(act)) or next((name for function, name in _FUNCTIONS if function is act), None)
 
 
 def module(act: str | Activation | None) -> Activation | None:
@@ -123,6 +128,4 @@ def fused(act: str | Activation | None) -> Fused | None:
         return Fused("leaky_relu", act.negative_slope) if act.negative_slope > 0 else None
     if type(act) is nn.ELU:
         return Fused("elu", act.alpha) if act.alpha > 0 else None
-    plain = {nn.ReLU: "relu", nn.Tanh: "tanh", nn.Sigmoid: "sigmoid"}
-    name = plain.get(type(act)) or next((n for f, n in _FUNCTIONS if f is act), None)
-    return None if name is None else _BY_NAME[name]
+    return _BY_NAME.get(name_of(act) or "")

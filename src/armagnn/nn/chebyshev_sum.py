@@ -16,7 +16,7 @@ backwards; the signs go to the weights, which are small.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -113,18 +113,11 @@ class Shifted:
         if self.whole:
             # of stored zeros, the padding of a batch, there may be many on one diagonal place: they stay zeros
             value = torch.where((op._rows() == op.col) & (op.value != 0), scale - 1.0, value)
-        self.fixed = may_be_kept(value) and not learned(op.value)  # a gradient may only be off for now
+        self.value = value  # which says whether this may be kept
         plain = op.symmetric and not learned(op.value)
-        transposed = None if plain else op._structure()
-        matrix = CSR(
-            op.rowptr,
-            op.col,
-            value,
-            op.shape,
-            transposed=transposed,
-            symmetric=op.symmetric,
-            check_invariants=False,
-        )._arguments()
+        options: dict[str, Any] = {"symmetric": op.symmetric, "check_invariants": False}
+        options["transposed"] = None if plain else op._structure()
+        matrix = CSR(op.rowptr, op.col, value, op.shape, **options)._arguments()
         self.multiples = {factor: _multiple(matrix, factor) for factor in {_factor(n + 1) for n in range(degree)}}
 
     def plus(self, factor: float, y: Tensor, z: Tensor | None) -> Tensor:
@@ -150,21 +143,13 @@ def _factor(n: int) -> float:
 
 def shifted(op: GraphOperator, scale: float, degree: int) -> Shifted:
     """Return sL - I, made once for an operator with fixed values; no device is waited for."""
-    if traced():
-        return Shifted(op, scale, degree)
-    kept, key = _kept(op), (scale, min(degree, 3))  # from then on they are all the same
-    found = kept.get(key)
-    if found is None:
-        with normal_mode():
-            found = Shifted(op, scale, degree)
-        if found.fixed:
-            kept[key] = found
-    return found
+    make = Shifted if traced() else _shifted
+    return make(op, scale, min(degree, 3))  # from degree 3 on they are all the same
 
 
 @once_per_operator
-def _kept(op: GraphOperator) -> dict[tuple[float, int], Shifted]:
-    return {}
+def _shifted(op: GraphOperator, scale: float, degree: int) -> Shifted:
+    return Shifted(op, scale, degree)
 
 
 # ------------------------------------------------------------------------------------------------------------- the sum

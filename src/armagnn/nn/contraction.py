@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from armagnn import checks, kernels
 from armagnn.errors import GraphError, ParameterError, ShapeError, shown
 from armagnn.kernels import Settings
-from armagnn.nn.activations import MODULES
+from armagnn.nn.activations import name_of
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.extremes import DENSE, extremal_eigenvalues, random_start
 from armagnn.operators.kept import once_per_operator
@@ -61,14 +60,6 @@ def bounded(weight: Tensor, contraction: float) -> Tensor:
 _FINE: Final = ("relu", "leaky_relu", "elu", "celu", "tanh", "sigmoid", "softplus", "softsign")
 _EXPANSIVE: Final = ("gelu", "silu", "mish", "selu", "hardswish")
 
-_FUNCTIONS: Final[dict[Any, str]] = {
-    function: name
-    for name in _FINE + _EXPANSIVE
-    for function in (getattr(torch, name, None), getattr(F, name, None))
-    if function is not None
-}
-_MODULES: Final[dict[type, str]] = {module: name for name, module in MODULES.items()}
-
 
 class NonExpansive(nn.Module):
     """Declares that a function σ of your own is non-expansive, |σ(a) - σ(b)| <= |a - b|, as Theorem 1 needs it.
@@ -110,7 +101,7 @@ def check_nonexpansive(act: str | Callable[[Tensor], Tensor] | None) -> None:
     declared, inner = isinstance(act, NonExpansive), act
     while isinstance(inner, NonExpansive):
         inner = inner.function
-    name = inner if isinstance(inner, str) else _MODULES.get(type(inner)) or _named(inner)
+    name = None if inner is None else name_of(inner)
     if name in _EXPANSIVE:
         raise ParameterError(
             f"fixed_point needs a non-expansive activation (Theorem 1), which {name} is not: "
@@ -130,13 +121,6 @@ def check_nonexpansive(act: str | Callable[[Tensor], Tensor] | None) -> None:
             f"fixed_point needs a non-expansive activation (Theorem 1), and {name} with {slope}={number:g} may not be "
             f"one: use a {slope} in (0, 1]."
         )
-
-
-def _named(function: Any) -> str | None:
-    try:
-        return _FUNCTIONS.get(function)
-    except TypeError:  # a callable without a hash
-        return None
 
 
 # --------------------------------------------------------------------------------------------------------- operators

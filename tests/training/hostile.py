@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from armagnn.data.arrays import pack_arrays
 from armagnn.training import Config, NodesConfig, train
-from armagnn.training.manifest import Manifest
+from armagnn.training.manifest import Manifest, to_bytes
 from own_graphs import folder_of, quick, rings_and_paths
 
 MISSING, DEEP, ENDLESS = object(), object(), object()
@@ -69,6 +69,13 @@ def sign(run: Path, name: str, content: bytes) -> None:
     manifest = Manifest.read(run)
     manifest.files[name] = hashlib.sha256(content).hexdigest()
     manifest.write(run)
+
+
+def change(run: Path, name: str, edit: Callable[[dict[str, Any]], object]) -> None:
+    """Change a file of a run and sign it anew: what an accident cannot do, but another program can."""
+    content = json.loads((run / name).read_text())
+    edit(content)
+    put(run, name, to_bytes(content))
 
 
 def places(content: Any, most: int, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -18,7 +18,6 @@ import torch
 from armagnn.cli.show import show
 from armagnn.errors import ArmagnnError, RunError
 from armagnn.training import Observer, Run, predict, train
-from armagnn.training import run_folder as run_module
 from armagnn.training.manifest import Manifest, sha256, to_bytes
 from training.hostile import finished, no_hang, put, sign, tiny, variants
 
@@ -33,11 +32,7 @@ HARMLESS = {  # what is there instead is as good, and nothing else says otherwis
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True, scope="module")
-def quick_curves() -> Any:
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(run_module, "draw_curves", lambda trials, title: f"{title} {len(trials)}".encode())
-        yield
+pytestmark = pytest.mark.usefixtures("quick_curves")
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,18 +28,6 @@ FILES = [
     *(f"trials/seed-{seed}.{kind}" for seed in (3, 4, 5) for kind in ("json", "safetensors")),
     "weights.safetensors",
 ]
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("runs") / "run"
-    train(CONFIG, path)
-    return path
-
-
-@pytest.fixture
-def copy(finished: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(finished, tmp_path / "copy"))
 
 
 def test_the_files(finished: Path) -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from armagnn import kernels
+from armagnn.kernels import ACTIVATIONS
 from armagnn.kernels.random import keep_mask
 from oracles import numbers, sparse
 
@@ -144,3 +145,9 @@ FEW = [SPMM, FIXED, SDDMM, DROPOUT, STACKS, step_case("relu", "skip+bias"), step
 
 
 few_cases = pytest.mark.parametrize("case", FEW, ids=lambda case: case.name.replace(" ", "-"))
+
+
+VARIANTS = ("plain", "skip", "bias", "skip+bias", "skip+bias+dropout")
+STEPS = [step_case(act, variant) for act in ACTIVATIONS for variant in VARIANTS]
+ALL = [*FEW[:5], *STEPS]
+all_cases = pytest.mark.parametrize("case", ALL, ids=lambda case: case.name.replace(" ", "-"))

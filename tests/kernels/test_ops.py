@@ -13,28 +13,16 @@ from torch.autograd import gradcheck, gradgradcheck
 from armagnn.kernels import backends, ops, reference
 from kernels.operator_cases import (
     COL,
-    FEW,
     FIXED,
     ROWPTR,
     SPMM,
     TORCH_ACTIVATION,
     Case,
     Inputs,
+    all_cases,
     few_cases,
-    step_case,
 )
 from oracles import assert_near, numbers
-
-VARIANTS = ("plain", "skip", "bias", "skip+bias", "skip+bias+dropout")
-
-
-STEPS = [step_case(act, variant) for act in ops.ACTIVATIONS for variant in VARIANTS]
-
-
-ALL = [*FEW[:5], *STEPS]
-
-
-all_cases = pytest.mark.parametrize("case", ALL, ids=lambda case: case.name.replace(" ", "-"))
 
 
 def test_every_activation_has_a_truth() -> None:

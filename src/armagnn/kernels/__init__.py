@@ -5,8 +5,8 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
 
 =============  =====================================================================================
 `backends`     which of the modules below runs on a device
-`ops`          the registered operators; `ops_gradients`, `ops_tangents`, `ops_vmap`: their derivatives backwards and
-               forwards, and their rules for vmap, which registers all; `transforms`: batches of gradients
+`ops`          the registered operators; `ops_derivatives`: theirs, backwards and forwards;
+               `ops_vmap`: their rules for vmap, which registers all; `transforms`: batches of gradients
 `layer`        a whole ARMA layer as one operation, `layer_run`: its passes; `layer_trials`: many of them under vmap,
                which `cpu_trials` (one step) and `cpu_trial_stacks` (several) take one by one where `layer_plan` says so
 `layer_signals`  the same for many signals on a small graph, which `cpu_signals` takes one by one

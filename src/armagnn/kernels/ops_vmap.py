@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels.ops import dropout_trials, gcs, register, sddmm, spmm, stack_matmul, stack_mean
-from armagnn.kernels.ops_gradients import GRADIENTS
-from armagnn.kernels.ops_tangents import TANGENTS
+from armagnn.kernels.ops_derivatives import GRADIENTS, TANGENTS
 
 
 def _fold(x: Tensor, dim: int | None, size: int) -> Tensor:

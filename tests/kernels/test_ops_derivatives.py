@@ -15,14 +15,10 @@ from torch.func import hessian, jacfwd, jacrev, jvp, vmap
 
 from armagnn import GraphOperator, kernels
 from armagnn.kernels import ops_vmap
-from armagnn.kernels.ops_gradients import GRADIENTS
-from armagnn.kernels.ops_tangents import TANGENTS
-from kernels.test_ops import ALL, FEW, SPMM, Case, learned
+from armagnn.kernels.ops_derivatives import GRADIENTS, TANGENTS
+from kernels.operator_cases import SPMM, Case, all_cases, few_cases, learned
 from oracles import Graph, assert_near, numbers
 from strategies import graphs
-
-all_cases = pytest.mark.parametrize("case", ALL, ids=lambda case: case.name.replace(" ", "-"))
-few_cases = pytest.mark.parametrize("case", FEW, ids=lambda case: case.name.replace(" ", "-"))
 
 
 def test_every_operator_has_a_derivative_forwards() -> None:

@@ -183,7 +183,7 @@ def test_20news_is_made_and_told(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     code, out, _ = run("make", "20news", "--seed", "2", "--force")
     assert code == 0
     assert "19" in out
-    assert "armagnn reproduce graph-signal" in out
+    assert "armagnn train signals --dataset 20news" in out
 
 
 def test_info_of_a_path(folder: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from armagnn.cli import app
 from armagnn.data import CATALOGUE, add, all_entries, load, load_graphs, verify
 from armagnn.data.arrays import pack_arrays
-from armagnn.data.catalogue import FILE, _check, folders, read_registry, user_folder
+from armagnn.data.catalogue import FILE, _check, folders, read_user_catalogue, user_folder
 from armagnn.errors import DataError, UnknownNameError
 from data.tiny import node_arrays
 
@@ -48,7 +48,7 @@ def test_many_at_once(papers: Path, own_folder: Path) -> None:
     names = [f"set{i}" for i in range(8)]
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda name: add(papers, name), names))
-    assert sorted(read_registry(own_folder)) == names
+    assert sorted(read_user_catalogue(own_folder)) == names
 
 
 def test_where_files_are_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -64,20 +64,20 @@ def test_where_files_are_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 def test_a_flipped_byte_of_the_catalogue_is_seen(papers: Path, own_folder: Path) -> None:
     add(papers)
     whole = (own_folder / FILE).read_bytes()
-    before = read_registry(own_folder)
+    before = read_user_catalogue(own_folder)
     for position in range(len(whole)):
         for bit in (0x01, 0x10, 0x20):
             damaged = bytearray(whole)
             damaged[position] ^= bit
             (own_folder / FILE).write_bytes(damaged)
             with pytest.raises(DataError, match=r"catalogue\.json"):
-                read_registry(own_folder)
+                read_user_catalogue(own_folder)
     for length in range(len(whole)):
         (own_folder / FILE).write_bytes(whole[:length])
         with pytest.raises(DataError, match=r"catalogue\.json"):
-            read_registry(own_folder)
+            read_user_catalogue(own_folder)
     (own_folder / FILE).write_bytes(whole)
-    assert read_registry(own_folder) == before
+    assert read_user_catalogue(own_folder) == before
 
 
 def unsealed(folder: Path) -> bytes:
@@ -89,9 +89,9 @@ def unsealed(folder: Path) -> bytes:
 
 def test_an_old_catalogue_is_accepted_and_rewritten(papers: Path, own_folder: Path) -> None:
     add(papers)
-    sealed, rows = (own_folder / FILE).read_bytes(), read_registry(own_folder)
+    sealed, rows = (own_folder / FILE).read_bytes(), read_user_catalogue(own_folder)
     (own_folder / FILE).write_bytes(unsealed(own_folder))
-    assert read_registry(own_folder) == rows
+    assert read_user_catalogue(own_folder) == rows
     assert (own_folder / FILE).read_bytes() == sealed
 
 
@@ -99,14 +99,14 @@ def test_an_old_catalogue_of_a_folder_that_cannot_be_written(
     papers: Path, own_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(papers)
-    old, rows = unsealed(own_folder), read_registry(own_folder)
+    old, rows = unsealed(own_folder), read_user_catalogue(own_folder)
     (own_folder / FILE).write_bytes(old)
 
     def refuse(path: Path, content: bytes) -> None:
         raise DataError("cannot be written")
 
     monkeypatch.setattr("armagnn.data.catalogue.write_atomic", refuse)
-    assert read_registry(own_folder) == rows
+    assert read_user_catalogue(own_folder) == rows
     assert (own_folder / FILE).read_bytes() == old
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from armagnn.data import add, all_entries, load, load_graphs, verify
 from armagnn.data.arrays import pack_arrays
-from armagnn.data.catalogue import read_registry
+from armagnn.data.catalogue import read_user_catalogue
 from armagnn.data.data_folder import remove
 from armagnn.errors import ArmagnnError, DataError, UnknownNameError
 from data.tiny import graphs_arrays, multilabel_arrays, node_arrays
@@ -23,7 +23,7 @@ def test_add_then_load_by_name(papers: Path, own_folder: Path) -> None:
     papers.unlink()  # the data folder has its own copy
     data = load("papers")
     assert (data.name, data.num_nodes) == ("papers", 6)
-    row = read_registry(own_folder)["papers"]
+    row = read_user_catalogue(own_folder)["papers"]
     assert row.sha256 == load("papers", features="rows").sha256 != data.sha256  # standardised, it is another dataset
     assert row.statistics["components"] == 3
     assert "papers" in all_entries()
@@ -105,7 +105,7 @@ def test_remove(papers: Path, own_folder: Path, tmp_path: Path, monkeypatch: pyt
     add(papers)
     add(papers, "others")
     assert remove("papers") == str(own_folder / "papers.npz")
-    assert list(read_registry(own_folder)) == ["others"]
+    assert list(read_user_catalogue(own_folder)) == ["others"]
     assert sorted(file.name for file in own_folder.glob("*.npz")) == ["others.npz"]
     assert papers.exists()
     for name, message in (("papers", "others"), ("cora", "known to armagnn itself"), (None, "cannot name a dataset")):

@@ -195,6 +195,6 @@ def make_news(
     console = table_console()
     _show(console, found, "20news, prepared")
     console.print(
-        Text(f"{path} is ready: armagnn reproduce graph-signal --dataset 20news (in Python: load_signals)"),
+        Text(f"{path} is ready: armagnn train signals --dataset 20news (in Python: load_signals)"),
         soft_wrap=True,
     )

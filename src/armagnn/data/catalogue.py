@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from armagnn.checks import choice
 from armagnn.data.arrays import read_file
@@ -27,7 +27,7 @@ from armagnn.errors import DataError, ParameterError, shown
 from armagnn.files import write_atomic
 
 Kind = Literal["nodes", "multilabel", "graphs", "images", "documents", "signals", "molecules"]
-KINDS: Final = ("nodes", "multilabel", "graphs", "images", "documents", "signals", "molecules")
+KINDS: Final = get_args(Kind)
 FILE: Final = "catalogue.json"
 FORMAT: Final = "armagnn data catalogue 1"
 REGISTERED: Final = ("file", "sha256", "kind", "source", "licence", "statistics")
@@ -99,7 +99,7 @@ CATALOGUE: dict[str, Entry] = read_entries(Path(__file__).with_name("catalogue.t
 def all_entries() -> dict[str, Entry]:
     """Every dataset that has a name: those of armagnn, then those that the user added, then those of other packages."""
     known = dict(CATALOGUE)
-    for entries in (*map(read_registry, folders()), _of_packages()):
+    for entries in (*map(read_user_catalogue, folders()), _of_packages()):
         known |= {name: entry for name, entry in entries.items() if name not in known}
     return known
 
@@ -181,16 +181,16 @@ def _platform_folder() -> Path:
     return Path(base) / "armagnn"
 
 
-def read_registry(folder: Path) -> dict[str, Entry]:
+def read_user_catalogue(folder: Path) -> dict[str, Entry]:
     """Read the user's catalogue in a folder; there is none where there is no file."""
     entries, sealed = _read(folder)
     if not sealed:
         with suppress(DataError):  # a folder that cannot be written to keeps its old file
-            change_registry(folder, {})
+            change_user_catalogue(folder, {})
     return entries
 
 
-def change_registry(folder: Path, changes: Mapping[str, Entry | None]) -> None:
+def change_user_catalogue(folder: Path, changes: Mapping[str, Entry | None]) -> None:
     """Put entries into the user's catalogue, or take out those that are None; the file is replaced whole."""
     with _alone(folder):
         entries = {**_read(folder)[0], **changes}

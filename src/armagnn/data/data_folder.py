@@ -12,11 +12,11 @@ from armagnn.data.catalogue import (
     DATA_VARIABLE,
     Entry,
     all_entries,
-    change_registry,
+    change_user_catalogue,
     check_name,
     find_entry,
     folders,
-    read_registry,
+    read_user_catalogue,
     user_folder,
 )
 from armagnn.data.dataset_statistics import Statistics, statistics
@@ -52,14 +52,14 @@ def add(path: str | os.PathLike[str], name: str | None = None) -> tuple[str, Sta
     known = all_entries().get(name)
     if known is not None and known.sha256 != sha256:
         raise DataError(f"The name {name!r} is taken by another dataset. Choose one with --name.")
-    if known is not None and name not in read_registry(folder):
+    if known is not None and name not in read_user_catalogue(folder):
         raise DataError(f"{path}: these are the bytes of {name!r}, which the catalogue has already.")
     target = folder / entry.file
     if target.exists() and not (target.is_file() and read_file(target) == content):
         raise DataError(f"{target}: another file of this name lies there. Choose a name with --name.")
     if not target.exists():
         write_atomic(target, content)
-    change_registry(folder, {name: replace(entry, statistics=found)})
+    change_user_catalogue(folder, {name: replace(entry, statistics=found)})
     return name, found
 
 
@@ -72,17 +72,17 @@ def remove(name: str) -> str:
         >>> remove("papers")  # doctest: +SKIP
     """
     folder = user_folder()
-    rows = read_registry(folder)
+    rows = read_user_catalogue(folder)
     name = check_name(name)
     if name not in rows:
-        other = next((each for each in folders() if name in read_registry(each)), None)
+        other = next((each for each in folders() if name in read_user_catalogue(each)), None)
         if other is not None:
             raise DataError(f"{name!r} lies in {other}, not in your data folder {folder}: set {DATA_VARIABLE} to it.")
         if name in CATALOGUE:
             raise DataError(f"{name!r} is known to armagnn itself; only what was added, fetched or made is removed.")
         raise UnknownNameError("dataset of your own", name, rows)
     target = folder / rows[name].file
-    change_registry(folder, {name: None})
+    change_user_catalogue(folder, {name: None})
     if not any(row.file == target.name for other, row in rows.items() if other != name):
         try:
             target.unlink(missing_ok=True)
@@ -110,5 +110,5 @@ def make_news(seed: int = 0, *, force: bool = False) -> tuple[str, Statistics]:
     write_atomic(path, content)
     source = f"prepared from {entry.file} with word2vec, seed {seed}"
     row = Entry(path.name, sha256_of(content), source, kind="signals", licence=entry.licence)
-    change_registry(folder, {name: replace(row, statistics=found)})
+    change_user_catalogue(folder, {name: replace(row, statistics=found)})
     return str(path), found

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from armagnn.data.arrays import pack_arrays, sha256_of
-from armagnn.data.catalogue import Entry, change_registry, check_name, find_entry, user_folder
+from armagnn.data.catalogue import Entry, change_user_catalogue, check_name, find_entry, user_folder
 from armagnn.data.loading import parse
 from armagnn.data.locations import checked, find
 from armagnn.data.sets.mnist import convert_mnist
@@ -36,7 +35,7 @@ def download(url: str) -> bytes:
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
             content: bytes = answer.read(MAX_BYTES + 1)
-    except (OSError, urllib.error.URLError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise DataError(f"{url}: cannot be fetched ({getattr(error, 'reason', None) or error})") from error
     if len(content) > MAX_BYTES:
         raise DataError(f"{url}: is larger than {MAX_BYTES} bytes.")
@@ -73,7 +72,7 @@ def fetch(name: str, *, get: Get = download) -> str:
     write_atomic(path, content)
     if sha256 != entry.sha256:
         row = Entry(entry.file, sha256, "data fetch", kind=entry.kind, licence=entry.licence)
-        change_registry(folder, {check_name(name): row})
+        change_user_catalogue(folder, {check_name(name): row})
     return str(path)
 
 

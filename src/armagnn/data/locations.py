@@ -10,7 +10,7 @@ from typing import Literal
 
 from armagnn.checks import instance
 from armagnn.data.arrays import check_digest, read_file
-from armagnn.data.catalogue import DATA_VARIABLE, Entry, all_entries, find_entry, folders, read_registry
+from armagnn.data.catalogue import DATA_VARIABLE, Entry, all_entries, find_entry, folders, read_user_catalogue
 from armagnn.errors import DataError
 
 
@@ -52,7 +52,7 @@ def find(entry: Entry, name: str, file: str | None = None) -> Place | None:
         return Place(Path(entry.folder, file), (sha256,), embedded=True)
     for folder in folders():
         if (folder / file).is_file():
-            own = read_registry(folder).get(name)
+            own = read_user_catalogue(folder).get(name)
             more = (own.sha256,) if own is not None and own.file == file else ()
             return Place(folder / file, tuple(dict.fromkeys([sha256, *more])), embedded=False)
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +17,7 @@ from armagnn.errors import DeviceError, ParameterError, ShapeError
 from armagnn.operators import CSR
 
 Features = Literal["auto", "rows", "standardise", "none", "kind"]
-FEATURES: Final = ("auto", "rows", "standardise", "none", "kind")
+FEATURES: Final = get_args(Features)
 """The choices of `armagnn.data.load`:
 
 - ``rows``: each row is divided by the sum of its absolute values, as is right for bags of words.

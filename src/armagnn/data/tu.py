@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from armagnn.data.graphs import GraphsDataset, graphs_of
 from armagnn.errors import DataError
 
 Target = Literal["auto", "labels", "attributes", "none"]
-TARGETS: Final = ("auto", "labels", "attributes", "none")
+TARGETS: Final = get_args(Target)
 PARTS: Final = (
     "A", "graph_indicator", "graph_labels", "graph_attributes", "node_labels", "node_attributes", "edge_labels",
 )  # fmt: skip

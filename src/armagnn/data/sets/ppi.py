@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from armagnn.data.archives import Axes, open_zip
 from armagnn.data.arrays import (
@@ -70,9 +71,13 @@ def parse_multilabel_file(
             raise DataError(f"{source}: split {number} ({part}) has no node with known labels.")
     title, share = provenance or name, 100 * float(known.mean())
     train = split == 0
+    if how == "standardise":
+        features_x: Tensor | CSR = torch.from_numpy(standardised(x, train))
+    else:
+        features_x, _ = scaled(x.astype(np.float32), how, np.flatnonzero(train), source)
     data = NodeDataset(
         name=name,
-        x=torch.from_numpy(standardised(x, train)) if how == "standardise" else _scaled(x, how, train, source),
+        x=features_x,
         edge_index=torch.from_numpy(edges.index),
         y=torch.from_numpy(y.astype(np.float32)),
         num_classes=y.shape[1],
@@ -87,10 +92,6 @@ def parse_multilabel_file(
     # the checksum of a file alone means what armagnn 0.1 made of it
     data = data if edges.weight is None else data.derived("edges weighted")
     return data if how == OF_KIND["multilabel"] else data.derived(f"features {how}")
-
-
-def _scaled(x: NDArray[np.uint8], how: Features, train: NDArray[np.bool_], source: str) -> torch.Tensor | CSR:
-    return scaled(x.astype(np.float32), how, np.flatnonzero(train), source)[0]
 
 
 def standardised(x: NDArray[np.uint8], train: NDArray[np.bool_]) -> NDArray[np.float32]:

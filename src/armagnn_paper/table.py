@@ -78,7 +78,6 @@ class Table:
 
     Attributes:
         name: of the table, its file in ``results/`` and its command.
-        title: what it shows, for the help of the command.
         kind: the configuration of its trainings.
         datasets: its datasets.
         methods: its methods, ARMA first.
@@ -99,7 +98,6 @@ class Table:
     """
 
     name: str
-    title: str
     kind: type[Config]
     datasets: tuple[str, ...]
     methods: tuple[str, ...]

@@ -115,7 +115,6 @@ def _most_nodes(config: Config) -> int:
 
 NODES: Final = Table(
     "node-classification",
-    "Table 1: Cora, Citeseer, Pubmed and PPI.",
     NodesConfig,
     ("cora", "citeseer", "pubmed", "ppi"),
     METHODS,
@@ -177,7 +176,6 @@ def _most_signals(config: Config) -> int:
 
 SIGNALS: Final = Table(
     "graph-signal",
-    "Table 2: MNIST and 20news.",
     SignalsConfig,
     ("mnist", "20news"),
     METHODS[:4],
@@ -276,7 +274,6 @@ _SHORT: Final = {"proteins": 60, "dd": 20}
 
 GRAPHS: Final = Table(
     "graph-classification",
-    "Table 3: five sets of graphs.",
     GraphsConfig,
     _SETS[:-1],
     METHODS,
@@ -300,7 +297,6 @@ _PROPERTIES: Final = tuple(f"qm9/{target}" for target in TARGETS)
 
 MOLECULAR: Final = Table(
     "graph-regression",
-    "Table 4: nine properties of molecules.",
     GraphsConfig,
     _PROPERTIES,
     (*METHODS[:4], "mlp"),

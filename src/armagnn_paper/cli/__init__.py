@@ -16,7 +16,7 @@ TITLES: Final = {
     "graph-classification": "Table 3: five sets of graphs.",
     "graph-regression": "Table 4: nine properties of molecules.",
 }
-"""The tables; here, too, so that the help needs no torch (a test compares them with the declarations)."""
+"""The tables; here, so that the help needs no torch (a test compares the names with the declarations)."""
 
 COMMANDS: Final[dict[str, Lazy | Group]] = {
     "reproduce": Group(

@@ -20,6 +20,7 @@ from armagnn.training.config import torch_device
 from armagnn.training.engine import execute
 from armagnn.training.record import Record
 from armagnn.training.results_store import DEFAULT_STORE, Store, checkpoints_of
+from armagnn_paper.cli import TITLES
 from armagnn_paper.forecast import assumptions, known_times
 from armagnn_paper.forecast import plan as plan_of
 from armagnn_paper.search import final_trials, planned_trials, search_trials, write_search
@@ -104,7 +105,7 @@ def reproduces(table: Table) -> Callable[..., None]:
             notes_console().print(note, style="yellow", soft_wrap=True)
         _do(table, trials, where, plan=plan)
 
-    command.__doc__ = f"""{table.title}
+    command.__doc__ = f"""{TITLES[table.name]}
 
     Finished trials are kept in the store, long ones go on from a checkpoint; the same command again does what is
     missing. `armagnn results export` writes the table, `armagnn results page` the page.
@@ -163,8 +164,8 @@ def searches(table: Table) -> Callable[..., None]:
 
     command.__doc__ = f"""The search behind the tuned protocol: on validation data, the same settings for all methods.
 
-    {table.title} `--out` writes what is chosen from all that is in the store, `--scores` all that was tried; of other
-    cells they keep what they have.
+    {TITLES[table.name]} `--out` writes what is chosen from all that is in the store, `--scores` all that was
+    tried; of other cells they keep what they have.
     """
     return command
 

@@ -10,15 +10,12 @@ from hypothesis import strategies as st
 
 from armagnn.kernels import cpu, reference, threads
 from armagnn.kernels.cpu_common import MIN_PRODUCTS
-from kernels.checks import FUSED, KernelChecks, P, dtypes
+from kernels.checks import FUSED, KernelChecks, dtypes
 from oracles import TOLERANCE, numbers, sparse
 
 
 class TestCPU(KernelChecks):
     kernels = cpu
-
-
-# ---------------------------------------------------------------------------------------------------- against reference
 
 
 @dtypes
@@ -43,33 +40,6 @@ def test_patterns_as_in_the_reference(nodes: int, edges: int, seed: int) -> None
     assert all(torch.equal(a, b) for a, b in zip(ours3, theirs3, strict=True))
 
 
-@dtypes
-@pytest.mark.parametrize(("p", "seed"), list(zip(P, [2**31, 0, 2**62 - 1, -1, -(2**63)], strict=True)))
-def test_dropout_has_the_bits_of_the_reference(dtype: torch.dtype, p: float, seed: int) -> None:
-    key = torch.tensor([seed])
-    for size in (0, 1, 2, 3, 4, 5, 7, 8, 1023, 1024, 1025, 2051):  # four numbers come from one block
-        x = numbers(size, seed=size, dtype=dtype)
-        assert torch.equal(cpu.dropout(x, key, p, 2), reference.dropout(x, key, p, 2))
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("rest", [0, 1, 2, 3])
-def test_dropout_of_many_chunks_has_the_bits_of_the_reference(threads: int, rest: int) -> None:
-    torch.set_num_threads(threads)
-    x = numbers(MIN_PRODUCTS + rest, dtype=torch.float32)
-    seed = torch.tensor([9])
-    assert torch.equal(cpu.dropout(x, seed, 0.3, 1), reference.dropout(x, seed, 0.3, 1))
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("shape", [(1, 3, 60_001), (5000, 3, 14), (2, 2, 40_003)])
-def test_dropout_of_many_trials_has_the_bits_of_the_reference(threads: int, shape: tuple[int, int, int]) -> None:
-    torch.set_num_threads(threads)
-    x, trials = numbers(*shape, dtype=torch.float32), shape[1]
-    fixed = (torch.arange(trials) + 2**40, torch.tensor([0.3, 0.0, 0.9], dtype=torch.float64)[:trials], 1)
-    assert torch.equal(cpu.dropout_trials(x, *fixed), reference.dropout_trials(x, *fixed))
-
-
 @pytest.mark.parametrize("threads", [1, 3])
 def test_large_trials_give_the_same_bits_with_any_number_of_threads(threads: int) -> None:
     """Cut into chunks: products with values of trials, and Adam."""
@@ -89,9 +59,6 @@ def test_large_trials_give_the_same_bits_with_any_number_of_threads(threads: int
     ours = run()
     torch.set_num_threads(1)
     assert all(torch.equal(one, other) for one, other in zip(ours, run(), strict=True))
-
-
-# ---------------------------------------------------------------------------------------------------------- large sizes
 
 
 def test_more_than_2_to_the_31_products() -> None:
@@ -120,9 +87,6 @@ def test_features_beyond_2_to_the_31_numbers() -> None:
     )  # fmt: skip
     assert torch.equal(out[1], 2 * x[-1])
     assert not out[0].any()
-
-
-# ----------------------------------------------------------------------------------------------------------- row bounds
 
 
 @given(
@@ -157,9 +121,6 @@ def test_few_columns_are_shared_out_as_eight_are(monkeypatch: pytest.MonkeyPatch
         torch.testing.assert_close(part, whole[:, :width])
     assert seen[0] == seen[1] == seen[2]
     assert len(seen[0]) == 3
-
-
-# ----------------------------------------------------------------------------------------------------------------- adam
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

@@ -6,7 +6,9 @@ import errno
 import os
 import stat
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 from armagnn.errors import WriteError
 
@@ -26,8 +28,8 @@ def read_plain(path: Path, most: int) -> bytes:
         return file.read(most + 1)
 
 
-def write_atomic(path: Path, content: bytes) -> None:
-    """Write `content` to a temporary file in the folder of `path`, force it to the disk, and rename it to `path`.
+def write_atomic(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:
+    """Write bytes, or what a function writes, to a draft beside `path`, force it to the disk, and rename it to `path`.
 
     Folders that are missing are made. A process that is killed leaves a draft at most, which :func:`is_draft` knows.
 
@@ -42,7 +44,7 @@ def write_atomic(path: Path, content: bytes) -> None:
         handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(content)
+                file.write(content) if isinstance(content, bytes) else content(file)
                 file.flush()
                 os.fsync(file.fileno())
             os.chmod(draft, 0o644)  # mkstemp's files are for their owner only

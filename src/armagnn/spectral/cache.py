@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import sys
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import Final
@@ -15,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from armagnn.errors import ParameterError, shown
+from armagnn.errors import ParameterError, WriteError, shown
+from armagnn.files import write_atomic
 from armagnn.operators import GraphOperator
 
 CACHE_VARIABLE: Final = "ARMAGNN_CACHE"
@@ -81,13 +81,6 @@ def read(path: Path, nodes: int) -> tuple[Tensor, Tensor] | None:
 
 def write(path: Path, values: Tensor, vectors: Tensor) -> None:
     """Write the file whole or not at all; a folder that cannot be written to means that nothing is kept."""
-    with contextlib.suppress(OSError, ValueError):  # ValueError: a path with a zero byte
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, allow_pickle=False, mu=values.cpu().numpy(), U=vectors.cpu().numpy())
-            os.replace(draft, path)
-        except BaseException:
-            os.unlink(draft)
-            raise
+    arrays = {"mu": values.cpu().numpy(), "U": vectors.cpu().numpy()}
+    with contextlib.suppress(WriteError, ValueError):  # ValueError: a path with a zero byte
+        write_atomic(path, lambda file: np.savez(file, allow_pickle=False, **arrays))

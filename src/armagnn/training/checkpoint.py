@@ -20,12 +20,12 @@ from torch import Tensor
 from armagnn import checks
 from armagnn.errors import ParameterError, RunError, shown
 from armagnn.files import read_plain, write_atomic
-from armagnn.training.manifest import from_bytes, sha256, to_bytes
+from armagnn.training.manifest import from_bytes, sha256, signed
 
 LIMIT = 16 * 2**20  # bytes of a file
 PIECE = LIMIT - 4096  # bytes of tensors in a file: the rest is for its header
 MANIFEST = "checkpoint.json"
-FORMAT, VERSION = "armagnn-checkpoint", 1
+HEAD = {"format": "armagnn-checkpoint", "version": 1}
 AGAIN = "Remove the folder to begin this trial anew."
 PART = re.compile(r"[1-9]\d*-\d+\.safetensors")
 
@@ -75,7 +75,7 @@ class Checkpoint:
             content = safetensors.torch.save({"bytes": stream[start : start + PIECE].clone()})
             write_atomic(self.path / name, content)
             files.append([name, sha256(content)])
-        content = _manifest({"state": shape, "files": files})
+        content = signed({**HEAD, "state": shape, "files": files})
         if len(content) > LIMIT:
             raise ParameterError(f"{self.path}: a checkpoint with {len(content)} bytes of plain numbers; use tensors.")
         write_atomic(self.path / MANIFEST, content)
@@ -94,11 +94,11 @@ class Checkpoint:
             parsed = from_bytes(path, content)
         except RunError as error:
             raise RunError(f"{path}: corrupt, truncated or not JSON. {AGAIN}") from error
-        if parsed.get("format") != FORMAT or parsed.get("version") != VERSION:
+        if any(parsed.get(name) != value for name, value in HEAD.items()):
             raise RunError(f"{path}: no checkpoint that this version of armagnn can read. {AGAIN}")
         try:
             body = {name: parsed[name] for name in ("state", "files")}
-            if _manifest(body) != content:
+            if signed({**HEAD, **body}) != content:
                 raise RunError(f"{path}: corrupt (checksum mismatch). {AGAIN}")
             pieces = [self._read(name, digest) for name, digest in body["files"]]
             stream = _Stream(torch.cat(pieces) if pieces else torch.empty(0, dtype=torch.uint8))
@@ -159,11 +159,6 @@ class _Stream:
         piece = self._content[self._at : self._at + size].clone()  # its own memory, aligned for any dtype
         self._at += size
         return piece.view(dtype).reshape(shape)
-
-
-def _manifest(body: dict[str, Any]) -> bytes:
-    content = {"format": FORMAT, "version": VERSION, **body}
-    return to_bytes({**content, "sha256": sha256(to_bytes(content))})
 
 
 def _to_bytes(tensor: Tensor) -> Tensor:

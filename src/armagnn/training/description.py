@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
@@ -173,12 +174,13 @@ class Description:
         content = {"weighted": cls.weighted} | content  # older runs know no weights
         if content.keys() != {field.name for field in fields(cls)}:
             raise DataError("it does not have the entries that this version of armagnn knows")
-        for name, kind in _KINDS.items():
-            value = content[name]
-            items = value if name in _LISTS else [value]
-            if not isinstance(items, list) or not all(type(item) is kind and _fine(item) for item in items):
-                raise DataError(f"{name} is not {'a list of ' if name in _LISTS else ''}{kind.__name__}")
-        values: dict[str, Any] = {name: tuple(v) if name in _LISTS else v for name, v in content.items()}
+        values = dict(content)
+        for each in fields(cls):
+            kind, many = re.findall("str|int|float|bool", str(each.type))[0], "tuple" in str(each.type)
+            items = values[each.name] if many else [values[each.name]]
+            if not isinstance(items, list) or not all(type(item).__name__ == kind and _fine(item) for item in items):
+                raise DataError(f"{each.name} is not {'a list of ' if many else ''}{kind}")
+            values[each.name] = tuple(items) if many else items[0]
         found = cls(**values)
         wrong = found._contradiction()
         if wrong:
@@ -206,14 +208,6 @@ class Description:
         if not 0 < self.largest <= LARGEST or len(self.sizes) != 3 or min(self.sizes) < 0:
             return "largest or sizes are not those of graphs"
         return ""
-
-
-_KINDS: Final[dict[str, type]] = {
-    "kinds": str, "vocabulary": int, "attributes": int, "mean": float, "deviation": float, "classes": int,
-    "targets": str, "target_mean": float, "target_deviation": float, "largest": int, "sizes": int,
-    "weighted": bool,
-}  # fmt: skip
-_LISTS: Final = _KINDS.keys() - {"attributes", "largest", "weighted"}
 
 
 def _fine(item: object) -> bool:

@@ -95,17 +95,13 @@ def _keep_missing(jobs: Iterable[TrialJob], store: Store, observer: Observer) ->
     left: list[TrialJob] = []
     for job in jobs:
         missing = store.missing(job.keys)
-        _report_kept(set(job.keys) - set(missing), store, observer)
+        for key in sorted(set(job.keys) - set(missing)):
+            record = store.get(key)
+            if record is not None:
+                observer.trial(record, new=False)
         if missing:
             left.append(job if len(missing) == len(job.keys) else job.only(missing))
     return left
-
-
-def _report_kept(keys: Collection[str], store: Store, observer: Observer) -> None:
-    for key in sorted(keys):
-        record = store.get(key)
-        if record is not None:
-            observer.trial(record, new=False)
 
 
 class _Execution:
@@ -139,9 +135,7 @@ class _Execution:
             if not self._store.claim(job.keys):
                 self._waiting.append(number)
                 continue
-            left = _keep_missing(
-                [job], self._store, self._observer
-            )  # again: another process may have done it meanwhile
+            left = _keep_missing([job], self._store, self._observer)  # another process may have done it meanwhile
             if left:
                 self._jobs[number] = left[0]
                 self._working.add(number)

@@ -57,6 +57,11 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def signed(body: dict[str, Any]) -> bytes:
+    """Canonical JSON of a body and the checksum of the body."""
+    return to_bytes({**body, "sha256": sha256(to_bytes(body))})
+
+
 @dataclass
 class Manifest:
     """The files of a run and their SHA-256; `complete` when all trials are finished."""
@@ -66,8 +71,7 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """The bytes of ``manifest.json``."""
-        body = {"format": FORMAT, "version": VERSION, "complete": self.complete, "files": self.files}
-        return to_bytes({**body, "sha256": sha256(to_bytes(body))})
+        return signed({"format": FORMAT, "version": VERSION, "complete": self.complete, "files": self.files})
 
     def write(self, folder: Path) -> None:
         """Commit: from here on the folder is what this manifest says."""

@@ -107,6 +107,7 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
         if isinstance(act, str) and act in INITS:
             raise ParameterError(f"act is {act!r}, an initial state and no activation: pass init={act!r} by name.")
         super().__init__(in_channels, out_channels, act, dropout, bias, cached)
+        self.aggr = "add"  # as PyG's own layer says
         self.num_stacks = checks.integer("num_stacks", num_stacks, 1)
         self.num_layers = checks.integer("num_layers", num_layers, 1)
         self.shared_weights = checks.flag("shared_weights", shared_weights)
@@ -125,8 +126,7 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
                 raise ParameterError("fixed_point needs shared_weights=True: steps that differ have no fixed point.")
             check_nonexpansive(self.act)
             self.init, later = "zero", 1  # a W0 would have no gradient
-        first: Any = UninitializedParameter() if self.init == "linear" else None
-        self.register_parameter("initial_weight", first)
+        self.register_parameter("initial_weight", UninitializedParameter() if self.init == "linear" else None)  # type: ignore[arg-type]
         self.register_parameter("weight", Parameter(empty("weight", later, stacks, width, width)) if later else None)
         self.skip_weight = UninitializedParameter()
         self.register_parameter("bias", Parameter(empty("bias", steps, stacks, width)) if bias else None)

@@ -162,6 +162,9 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
                 limit = (6.0 / (fan_in + self.out_channels)) ** 0.5
                 nn.init.uniform_(weight, -limit, limit)
 
+    def _weight(self) -> Tensor:
+        return self.skip_weight  # the bias may be of another type
+
     def _materialize(self, in_channels: int) -> None:
         self._give_shapes(in_channels)
         self._draw(self.initial_weight, self.skip_weight)

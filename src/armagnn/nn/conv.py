@@ -183,8 +183,12 @@ class Conv(nn.Module):
             check_fit(x, op)
         if self.in_channels == -1:
             self._materialize(x.shape[-1])
-        check_weights(x, next(self.parameters()) if self.bias is None else self.bias)
+        check_weights(x, self._weight())
         return x, op
+
+    def _weight(self) -> Tensor:
+        """Return a parameter of the type that the features must have."""
+        return next(self.parameters()) if self.bias is None else self.bias
 
     def _filters_first(self, x: Tensor | CSR) -> bool:
         """Return whether filtering X is cheaper than filtering X W: it is as wide at most, and dense already."""

@@ -78,7 +78,7 @@ def test_the_commands_stand_in_the_order_of_use(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_command_may_be_a_function_or_a_group() -> None:
     assert isinstance(COMMANDS["train"], Lazy)
-    one, several = load("show", Lazy("armagnn.cli.show:show", "")), load("train", COMMANDS["train"])
+    one, several = load("show", Lazy("armagnn.cli.finished_runs:show", "")), load("train", COMMANDS["train"])
     assert (one.name, several.name) == ("show", "train")
     assert "graphs" in several.commands
 

@@ -15,7 +15,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from armagnn.cli.show import show
+from armagnn.cli.finished_runs import show
 from armagnn.errors import ArmagnnError, RunError
 from armagnn.training import Observer, Run, predict, train
 from armagnn.training.manifest import Manifest, sha256, to_bytes

@@ -37,8 +37,8 @@ DATA: Final = Group(
 
 COMMANDS: Final[dict[str, Lazy | Group]] = {
     "train": Lazy("armagnn.cli.train:app", "Train a network on the nodes of a graph, or on whole graphs."),
-    "predict": Lazy("armagnn.cli.predict:predict", "Write the predictions of a trained run as CSV."),
-    "show": Lazy("armagnn.cli.show:show", "Show what was trained and how well."),
+    "predict": Lazy("armagnn.cli.finished_runs:predict", "Write the predictions of a trained run as CSV."),
+    "show": Lazy("armagnn.cli.finished_runs:show", "Show what was trained and how well."),
     "data": DATA,
     "bench": Lazy("armagnn.cli.bench:bench", "Measure the speed, and how well layers learn filters."),
 }

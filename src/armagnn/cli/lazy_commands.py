@@ -52,7 +52,7 @@ def load(name: str, entry: Lazy) -> Any:
     """Import a command.
 
     Example:
-        >>> load("show", Lazy("armagnn.cli.show:show", "Show what was trained.")).name
+        >>> load("show", Lazy("armagnn.cli.finished_runs:show", "Show what was trained.")).name
         'show'
     """
     module, attribute = entry.place.split(":")

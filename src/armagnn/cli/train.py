@@ -92,8 +92,8 @@ def _refuse_before(ctx: typer.Context, given: dict[str, Any]) -> None:
 
 def _train(kind: type[Config], typed: dict[str, Any], out: Path | None, *, resume: bool, overwrite: bool) -> None:
     """Train with the options that were typed; the others are the defaults or, with `resume`, the run's own."""
+    from armagnn.cli.finished_runs import print_report
     from armagnn.cli.progress import TrainingProgress  # these import torch, which the help does not wait for
-    from armagnn.cli.show import print_report
     from armagnn.training.run_folder import Run
     from armagnn.training.trainer import train
 

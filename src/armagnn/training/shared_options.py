@@ -26,7 +26,7 @@ MOST_EPOCHS: Final = 10**6
 MOST_PATIENCE: Final = 2**62
 """More than any training has epochs, and an epoch more still fits into 64 bits."""
 
-LAYERS: Final = ("arma", "cayley", "chebyshev", "gat", "gcn", "gin", "mlp", "sage")
+LAYERS: Final = ("arma", "gcn", "chebyshev", "cayley", "gat", "sage", "gin", "mlp")
 """The names that `make_conv` knows; here, too, as the help shall not wait for the layers (a test compares them)."""
 
 SHARED: Final[dict[str, tuple[str, str]]] = {

@@ -332,15 +332,9 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
     def _settings(self, features: Tensor | CSR) -> kernels.Settings:
         """Return what the recursion takes that is not a tensor."""
         name, slope = activations.fused(self.act) or activations.LINEAR
+        rate, first = self.dropout if self.training else 0.0, self._propagates_first(features)
         return kernels.Settings(
-            self.init,
-            self.num_layers,
-            self.num_stacks,
-            self.out_channels,
-            self._propagates_first(features),
-            self.dropout if self.training else 0.0,
-            name,
-            slope,
+            self.init, self.num_layers, self.num_stacks, self.out_channels, first, rate, name, slope
         )
 
     def _weights(self) -> Weights:

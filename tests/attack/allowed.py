@@ -39,6 +39,10 @@ ALLOWED: Final = (
         "The user's own function gave something else than was asked for: torch's error shows where.",
     ),
     Allowed(
+        r".*@inference.*", r"RuntimeError", r"Inference tensors cannot be saved for backward",
+        "torch's own rule for tensors of torch.inference_mode, and its error says what to do.",
+    ),
+    Allowed(
         r".*@fake.*", r"\w+", r".*",
         "Fake tensors belong to the compiler; outside of its mode torch refuses them itself.",
     ),

@@ -145,7 +145,7 @@ def kill_until_done(config: training.Config, truth: str, seconds: float, draw: r
 
 
 def _command(config: Any, out: Path, *more: str) -> list[str]:
-    name = ["train", "graphs", config.data] if isinstance(config, training.GraphsConfig) else ["train"]
+    name = ["train", "graphs", "--data", config.data] if isinstance(config, training.GraphsConfig) else ["train"]
     options = {key: value for key, value in config.to_json().items() if key != "data"}
     flags = [text for key, value in options.items() for text in (f"--{key.replace('_', '-')}", str(value))]
     return [sys.executable, "-m", "armagnn.cli", *name, *flags, "--out", str(out), *more]

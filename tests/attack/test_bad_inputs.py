@@ -120,10 +120,19 @@ def test_an_input_is_written_down_and_read_again() -> None:
     assert draw(calls, 300, seed=0) == items != draw(calls, 300, seed=1)
 
 
+FOUND = (
+    "nn.ChebConv(lambda_max=@tiny)", "nn.CayleyConv(zoom=@1e300)", "nn.GCNConv.forward#1(edge_index=@mkldnn)",
+    "spectral.band_response(mu=~complexes)", "operators.GraphBatches.to(device=@meta)",
+    "operators.coarsen(restarts=@10^6)", "operators.CSR.from_dense(matrix=~huge_rows)",
+)  # fmt: skip
+"""What long runs have found, and was mended."""
+
+
 def test_a_small_part_of_the_whole_run() -> None:
     """Seeded; ``python -m attack.bad_inputs`` is the whole run. What is not explained in `allowed` is a defect."""
     with workplace():
         calls = all_calls(list(PUBLIC))
-        findings = explained(list(run_batch(calls, draw(calls, 400, seed=24))))
-    assert len(findings) == 400
+        items = draw(calls, 400, seed=24) + [parse(text, calls) for text in FOUND]
+        findings = explained(list(run_batch(calls, items)))
+    assert len(findings) == 400 + len(FOUND)
     assert [finding for finding in findings if finding.outcome in ODD] == []

@@ -19,6 +19,9 @@ from armagnn.nn.spectral_form import spectral, spectral_blocks, spectral_pays, s
 from armagnn.operators import CSR, GraphOperator
 from armagnn.torch_private import is_batched, traced
 
+MOST_ZOOM: Final = 1e6
+"""The largest zoom to start from, and the inverse of the least: beyond it float32 tells no frequencies apart."""
+
 MOST_POWERS: Final = 50
 """The largest K of a layer."""
 
@@ -123,7 +126,7 @@ class CayleyConv(Conv):
                 f"order={self.order} and jacobi={self.jacobi} make a polynomial of degree order * (jacobi + 1) = "
                 f"{self.order * (self.jacobi + 1)}; the highest degree is {HIGHEST}."
             )
-        self.initial_zoom = checks.real("zoom", zoom, above=0)
+        self.initial_zoom = checks.real("zoom", zoom, least=1 / MOST_ZOOM, most=MOST_ZOOM)
         needed_degree(self.jacobi, self.order)  # to be known when the layer is compiled
         self.weight = Parameter(empty("weight", self.in_channels, 1 + 2 * self.order, self.out_channels))
         if checks.flag("train_zoom", train_zoom):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from torch import Tensor
 from torch.nn.parameter import Parameter
@@ -16,6 +16,9 @@ from armagnn.nn.spectral_form import spectral, spectral_pays, spectrum
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.extremes import extremal_eigenvalues
 from armagnn.operators.kept import once_per_operator
+
+LEAST: Final = 1e-6
+"""The least λmax: below it, T_k of the scaled Laplacian overflows for small k."""
 
 
 @register_layer("chebyshev", stacks="order")
@@ -81,7 +84,7 @@ class ChebConv(Conv):
         self.order = checks.integer("order", order, 1)
         self.lambda_max: float | Literal["computed"] = "computed"
         if not (isinstance(lambda_max, str) and lambda_max == "computed"):
-            self.lambda_max = checks.real("lambda_max", lambda_max, above=0, extra=" or 'computed'")
+            self.lambda_max = checks.real("lambda_max", lambda_max, least=LEAST, extra=" or 'computed'")
         self.weight = Parameter(empty("weight", self.in_channels, self.order, self.out_channels))
         self.reset_parameters()
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.checks import integer
-from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError, shown
+from armagnn.errors import DeviceError, DTypeError, GraphError, ParameterError, ShapeError, shown
 from armagnn.kernels.random import MASK, philox
 from armagnn.kernels.slicing import Blocks, Slicer, Taken
 from armagnn.operators.graph import GraphOperator
@@ -126,6 +126,8 @@ class GraphBatches:
     def to(self, *args: Any, **kwargs: Any) -> GraphBatches:
         """Move to a device and/or convert the values, as ``Tensor.to``."""
         op = self.op.to(*args, **kwargs)
+        if op.device.type == "meta":
+            raise DeviceError("batches cannot move to the meta device: they are cut by their values, which it has not.")
         return self if op is self.op else GraphBatches(op, self.ptr)
 
     def find_spectra(self) -> GraphSpectra:

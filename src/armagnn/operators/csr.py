@@ -248,22 +248,20 @@ class CSR:
         inverse = torch.empty_like(perm).scatter_(0, perm.long(), count)
         return self.rowptr, self.col, self.value, t_rowptr, t_col, t_value, perm, inverse
 
-    def check_operand(self, x: Tensor, name: str = "x") -> None:
+    def check_operand(self, x: Tensor) -> None:
         """Raise a typed error unless ``self @ x`` is defined: shape, kind of numbers and device; no values are read."""
         if isinstance(x, Tensor) and x.device != self.device:
-            raise DeviceError(f"{name} is on {x.device} and the operator on {self.device}: move one with .to(device).")
+            raise DeviceError(f"x is on {x.device} and the operator on {self.device}: move one with .to(device).")
         if isinstance(x, Tensor) and x.layout in checks.SPARSE:
-            raise DTypeError(f"{name} must be dense here; build a CSR from it with CSR.from_torch_sparse({name}).")
+            raise DTypeError("x must be dense here; build a CSR from it with CSR.from_torch_sparse(x).")
         # a compiler knows no text of a size that may change
-        x = checks.dense(name, x, "(..., N, F)" if traced() else f"(..., {self.shape[1]}, F)")
+        x = checks.dense("x", x, "(..., N, F)" if traced() else f"(..., {self.shape[1]}, F)")
         if x.shape[-2] != self.shape[1]:
-            raise ShapeError(
-                f"{name} must have shape (..., {self.shape[1]}, F), one row per node, got {tuple(x.shape)}."
-            )
-        checks.floating(name, x.dtype)
+            raise ShapeError(f"x must have shape (..., {self.shape[1]}, F), one row per node, got {tuple(x.shape)}.")
+        checks.floating("x", x.dtype)
         if x.dtype != self.dtype and not torch.is_autocast_enabled(x.device.type):
             raise DTypeError(
-                f"{name} is {x.dtype} and the operator {self.dtype}: convert one of them, e.g. op.to({x.dtype})."
+                f"x is {x.dtype} and the operator {self.dtype}: convert one of them, e.g. op.to({x.dtype})."
             )
 
     @classmethod

@@ -19,6 +19,9 @@ CLEAN = "clean them before building"
 FEW: Final = 10**7
 """Nodes, rows or columns that need no justification: a graph of so many takes a second and some hundred MB."""
 INDEX: Final = (torch.int32, torch.int64)
+MOST_DENSE: Final = 2**31
+"""Entries of a dense matrix that are looked through for nonzeros, at most."""
+
 SPARSEST: Final = 100
 """Nodes for each edge that a larger graph may have."""
 
@@ -130,8 +133,13 @@ def from_torch_sparse(matrix: Any, dtype: torch.dtype | None = None) -> Entries:
     if not isinstance(matrix, Tensor) or matrix.is_nested or matrix.layout is torch.strided:
         what = "a dense tensor" if isinstance(matrix, Tensor) else type(matrix).__name__
         raise DTypeError(f"expected a torch.sparse tensor, got {what}; dense matrices go to from_dense.")
-    if matrix.is_meta:
-        raise DTypeError("expected a torch.sparse tensor, got one on the meta device, which has no values.")
+    if matrix.is_meta or matrix.layout not in checks.SPARSE:
+        what = (
+            "one on the meta device, which has no values"
+            if matrix.is_meta
+            else f"a tensor of the layout {matrix.layout}"
+        )
+        raise DTypeError(f"expected a torch.sparse tensor, got {what}.")
     if matrix.dim() != 2 or matrix.dense_dim() != 0:
         raise ShapeError(f"expected a sparse matrix with two axes and scalar entries, got {tuple(matrix.shape)}.")
     if matrix.dtype.is_complex:
@@ -162,6 +170,11 @@ def from_dense(matrix: Any, dtype: torch.dtype | None) -> Entries:
     matrix = checks.dense("the matrix", matrix, "(N, N)")
     if matrix.is_complex():
         raise DTypeError(f"expected a matrix of real numbers, got {matrix.dtype}.")
+    if matrix.numel() > MOST_DENSE:
+        raise ShapeError(
+            f"a dense matrix of shape {tuple(matrix.shape)} has more than {MOST_DENSE} entries: give its nonzeros, to "
+            "from_coo or from_edge_index."
+        )
     if not matrix.is_floating_point() or (dtype is not None and matrix.dtype not in checks.FLOATS):
         matrix = matrix.to(wanted)
     row, col = matrix.detach().nonzero(as_tuple=True)

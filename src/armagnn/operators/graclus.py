@@ -27,6 +27,7 @@ from armagnn.operators.graph import GraphOperator
 
 Array = NDArray[Any]
 MOST_LEVELS: Final = 24
+MOST_RESTARTS: Final = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +180,7 @@ def coarsen(
     """
     places = " (the tree has 2^levels places for a node)"
     levels = checks.integer("levels", levels, 0, MOST_LEVELS, places)
-    restarts = checks.integer("restarts", restarts, 1)
+    restarts = checks.integer("restarts", restarts, 1, MOST_RESTARTS)
     seed = checks.integer("seed", seed, 1 - 2**63, 2**63 - 1)
     op = GraphOperator.from_graph(graph, num_nodes, edge_weight, kind="adjacency", dtype=torch.float64)
     if op.kind != "adjacency":

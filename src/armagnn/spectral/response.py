@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from armagnn.arguments import checked
-from armagnn.checks import integer
+from armagnn.checks import integer, real_tensor
 from armagnn.errors import DTypeError, ParameterError, ShapeError
 from armagnn.nn import ARMAConv
 from armagnn.operators import CSR
@@ -108,6 +108,7 @@ def band_response(mu: Tensor, U: Tensor, x: Tensor | CSR, y: Tensor, bands: int 
         (tensor([-0.5000,  0.5000]), tensor([3.0000, 0.5000]))
     """
     bands = integer("bands", bands, 1, MOST_BANDS)
+    mu = real_tensor("mu", mu, "(N,)")
     if mu.shape != U.shape[:1]:
         raise ShapeError(f"mu has shape {tuple(mu.shape)}; for U of {tuple(U.shape)} it must be ({U.shape[0]},).")
     before, after = components(U, x), components(U, y)

@@ -16,12 +16,17 @@ from armagnn.nn import (
     AvgPool,
     CayleyConv,
     ChebConv,
+    GATConv,
     GCNConv,
+    GINConv,
     GraclusPool,
+    MLPConv,
     NonExpansive,
     ReservoirARMA,
+    SAGEConv,
     SumPool,
     make_conv,
+    register_layer,
 )
 from armagnn.operators import GraphBatches
 from armagnn.solvers import FixedPoint
@@ -42,6 +47,7 @@ def layers() -> Iterator[Call]:
         "fixed_point": None},
         ChebConv: {"order": 2, "lambda_max": 2.0}, GCNConv: {"gamma": 1.0},
         CayleyConv: {"order": 1, "jacobi": 2, "zoom": 1.0, "train_zoom": True},
+        GATConv: {"heads": 2, "concat": True}, SAGEConv: {}, GINConv: {"hidden": 4}, MLPConv: {},
     }  # fmt: skip
     for cls, own in made.items():
         name, conv = f"nn.{cls.__name__}", cls(3, 2)
@@ -55,12 +61,17 @@ def layers() -> Iterator[Call]:
 
         yield Call(name, use, sizes | own | common)
         yield Call(f"{name}.forward", lambda conv=conv, **a: conv(**a), call)
-        yield Call(f"{name}.forward", lambda conv=conv, **a: conv(**a), {"x": x, "edge_index": graph(cls.kind)})
+        yield Call(f"{name}.forward", lambda conv=conv, **a: conv(**a), {"x": x, "edge_index": graph(cls.kind or "arma")})
         yield Call(
             f"{name}.operator", lambda conv=conv, **a: conv.operator(**a),
             {"graph": index, "num_nodes": 6, "edge_weight": weight, "dtype": torch.float32},
         )  # fmt: skip
     arma = ARMAConv(3, 3, 2, 2)
+    yield Call(
+        "nn.register_layer",
+        lambda **a: register_layer(**a)(GCNConv),
+        {"name": "attacked", "stacks": None, "layers": None},
+    )
     wide = ARMAConv(3, 2, 2, 2, act="tanh", fixed_point=FixedPoint())
     call = {"x": x, "edge_index": index, "edge_weight": weight}
     yield Call("nn.ARMAConv.stacks", lambda **a: wide.stacks(**a), call | {"initial": torch.rand(2, 6, 2)})

@@ -99,7 +99,7 @@ def operators() -> Iterator[Call]:
         yield Call(
             f"{name}.check_operand",
             lambda one=one, **a: one.check_operand(**a),
-            {"x": features()[: one.shape[1]], "name": "x"},
+            {"x": features()[: one.shape[1]]},
         )
         yield Call(f"{name}.with_value", lambda value, one=one: used(one.with_value(value)), {"value": one.value * 2})
         yield Call(f"{name}.to", lambda target, one=one: used(one.to(target)), {"target": torch.float64})

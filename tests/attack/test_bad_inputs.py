@@ -25,6 +25,7 @@ ELSEWHERE = {
     "training.SignalsConfig",
     "training.SignalsPrediction",
     "kernels.Settings",
+    "nn.Conv",
     "filters.Filter",
 }
 INSIDE = {  # they take the kernels' own records, built by the layers
@@ -35,7 +36,7 @@ INSIDE = {  # they take the kernels' own records, built by the layers
 
 def _parameters(function: Any) -> list[str]:
     try:
-        return [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
+        return list(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         return []
 
@@ -48,7 +49,8 @@ def _methods(cls: type) -> list[str]:
             for name, member in vars(owner).items():
                 function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
                 ours = inspect.isfunction(function) and "/armagnn/" in function.__code__.co_filename
-                if ours and not name.startswith("_") and _parameters(function):
+                own = 0 if isinstance(member, staticmethod) else 1  # self, whatever it is called
+                if ours and not name.startswith("_") and _parameters(function)[own:]:
                     found.append(name)
     return found
 

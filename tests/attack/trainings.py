@@ -219,6 +219,11 @@ def training_room() -> Iterator[Call]:
         lambda **a: training.NodesPrediction(**a).to_csv(),
         {"dataset": found.dataset, "probabilities": found.probabilities},
     )
+    yield Call(
+        "training.NodesValues",
+        lambda **a: training.NodesValues(**a).to_csv(),
+        {"dataset": found.dataset, "values": found.probabilities[:, 0]},
+    )
     other = training.predict(second, str(tu))
     yield Call(
         "training.GraphsPrediction",

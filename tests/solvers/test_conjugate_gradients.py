@@ -86,7 +86,7 @@ def test_tolerance_and_limit() -> None:
     assert not short.converged
     assert short.iterations == 4
     with pytest.warns(RuntimeWarning, match="here stopped after 4 iterations .*: do more"):
-        short.warn("here", "do more")
+        short._warn("here", "do more")
 
 
 def test_what_rounding_allows_is_enough() -> None:

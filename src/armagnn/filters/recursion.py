@@ -52,7 +52,7 @@ def recursion(
     if a.is_complex() or y.is_complex():  # a keeps its precision: near 1 its rounding is an error of the answer
         a, y = (t.to(torch.promote_types(t.dtype, torch.complex32)) for t in (a, y))
     z: Tensor = _Recursion.apply(op, a, y, tol, max_iter, log)  # type: ignore[no-untyped-call]
-    log[0].warn("the recursion", "raise max_iter or tol, or use method='exact'", "relative error of up to")
+    log[0]._warn("the recursion", "raise max_iter or tol, or use method='exact'", "relative error of up to")
     return z, log[0]
 
 

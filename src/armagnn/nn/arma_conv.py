@@ -28,6 +28,7 @@ from armagnn.solvers import FixedPoint, Statistics
 from armagnn.torch_private import is_batched, needs_gradient, transforms_active
 
 INITS: Final = ("linear", "zero", "tied")
+MOST_STACKS: Final = 100_000
 
 torch.serialization.add_safe_globals([UninitializedParameter])  # the state of a lazy layer loads without pickle
 
@@ -108,7 +109,7 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
             raise ParameterError(f"act is {act!r}, an initial state and no activation: pass init={act!r} by name.")
         super().__init__(in_channels, out_channels, act, dropout, bias, cached)
         self.aggr = "add"  # as PyG's own layer says
-        self.num_stacks = checks.integer("num_stacks", num_stacks, 1)
+        self.num_stacks = checks.integer("num_stacks", num_stacks, 1, MOST_STACKS)
         self.num_layers = checks.integer("num_layers", num_layers, 1)
         self.shared_weights = checks.flag("shared_weights", shared_weights)
         stacks, width = self.num_stacks, self.out_channels

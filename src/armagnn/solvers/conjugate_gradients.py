@@ -165,7 +165,7 @@ def solve_polynomial(
     refuse_transforms("a filter solved by conjugate gradients")
     log: list[Statistics] = []
     z: Tensor = _PolynomialSolve.apply(op, c, y, tol, max_iter, log)  # type: ignore[no-untyped-call]
-    log[0].warn("conjugate gradients", "raise max_iter or tol, or keep the poles away from [-1, 1]")
+    log[0]._warn("conjugate gradients", "raise max_iter or tol, or keep the poles away from [-1, 1]")
     return z, log[0]
 
 

@@ -73,7 +73,7 @@ class Statistics:
         converged = [self.converged] if isinstance(self.converged, bool) else self.converged
         return [problem for problem, reached in enumerate(converged) if not reached]
 
-    def warn(self, name: str, advice: str, measure: str = "relative residual") -> None:
+    def _warn(self, name: str, advice: str, measure: str = "relative residual") -> None:
         """Warn if the answer of a linear system is not what was asked for."""
         if self.failed:
             warnings.warn(

@@ -61,7 +61,9 @@ def layers() -> Iterator[Call]:
 
         yield Call(name, use, sizes | own | common)
         yield Call(f"{name}.forward", lambda conv=conv, **a: conv(**a), call)
-        yield Call(f"{name}.forward", lambda conv=conv, **a: conv(**a), {"x": x, "edge_index": graph(cls.kind or "arma")})
+        yield Call(
+            f"{name}.forward", lambda conv=conv, **a: conv(**a), {"x": x, "edge_index": graph(cls.kind or "arma")}
+        )
         yield Call(
             f"{name}.operator", lambda conv=conv, **a: conv.operator(**a),
             {"graph": index, "num_nodes": 6, "edge_weight": weight, "dtype": torch.float32},

@@ -28,7 +28,6 @@ from armagnn.solvers import FixedPoint, Statistics
 from armagnn.torch_private import is_batched, needs_gradient, transforms_active
 
 INITS: Final = ("linear", "zero", "tied")
-MOST_STACKS: Final = 100_000
 
 torch.serialization.add_safe_globals([UninitializedParameter])  # the state of a lazy layer loads without pickle
 
@@ -109,14 +108,12 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
             raise ParameterError(f"act is {act!r}, an initial state and no activation: pass init={act!r} by name.")
         super().__init__(in_channels, out_channels, act, dropout, bias, cached)
         self.aggr = "add"  # as PyG's own layer says
-        self.num_stacks = checks.integer("num_stacks", num_stacks, 1, MOST_STACKS)
+        self.num_stacks = checks.integer("num_stacks", num_stacks, 1, 10**5)
         self.num_layers = checks.integer("num_layers", num_layers, 1)
         self.shared_weights = checks.flag("shared_weights", shared_weights)
         stacks, width = self.num_stacks, self.out_channels
-        self.init: str = checks.choice("initial state", init, INITS)
-        self.fixed_point = fixed_point
-        self.statistics: Statistics | None = None
-        """How the last solve went, with ``fixed_point``: residuals and steps of each stack."""
+        self.init, self.fixed_point = checks.choice("initial state", init, INITS), fixed_point
+        self.statistics: Statistics | None = None  # of the last solve, with fixed_point
 
         steps = 1 if self.shared_weights else self.num_layers
         later = min(steps, self.num_layers - 1)  # the steps that start from a state
@@ -388,8 +385,8 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
 
     def _shown(self) -> dict[str, Any]:
         solved = self.fixed_point is not None
-        shown: dict[str, Any] = {"num_stacks": self.num_stacks}
-        shown |= {"fixed_point": self.fixed_point} if solved else {"num_layers": self.num_layers}
+        steps = {"fixed_point": self.fixed_point} if solved else {"num_layers": self.num_layers}
+        shown = {"num_stacks": self.num_stacks} | steps
         shown |= {} if self.shared_weights else {"shared_weights": False}
         return shown | ({} if self.init == "linear" or solved else {"init": self.init})
 

@@ -80,7 +80,9 @@ def register_layer(name: str, *, stacks: str | None = None, layers: str | None =
         raise ParameterError(f"the name of a layer must be a text, got {shown(name)}.")
     for which, argument in (("stacks", stacks), ("layers", layers)):
         if not (argument is None or isinstance(argument, str)):
-            raise ParameterError(f"{which} must be the name of an argument of the layer, or None, got {shown(argument)}.")
+            raise ParameterError(
+                f"{which} must be the name of an argument of the layer, or None, got {shown(argument)}."
+            )
 
     def register(layer: type[C]) -> type[C]:
         if not (isinstance(layer, type) and issubclass(layer, Conv)):

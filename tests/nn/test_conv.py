@@ -83,7 +83,7 @@ def test_absurd_sizes_allocate_nothing(layer: str) -> None:
             refused(lambda sizes=sizes: make_conv(layer, *sizes), "choose smaller sizes")  # type: ignore[misc]
     more = {"arma": "num_stacks", "chebyshev": "order", "gat": "heads", "gin": "hidden"}.get(layer)
     if more:
-        refused(lambda: make_conv(layer, 3, 4, **{more: big}), "choose smaller sizes")
+        refused(lambda: make_conv(layer, 3, 4, **{more: big}), "choose smaller sizes", f"{more} must be")
     for layer in REPEATED:
         refused(lambda layer=layer: make_conv(layer, 3, 4, num_layers=10**6), "num_layers")  # type: ignore[misc]
 

@@ -112,7 +112,7 @@ def test_hubs_and_large_graphs_are_recorded(method: str) -> None:
 
 
 def test_step_and_validation_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    from armagnn.training import recorder as module
+    from armagnn.training import cuda_graphs as module
 
     recorded, original = [], module.capture
 

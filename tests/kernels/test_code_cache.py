@@ -53,7 +53,14 @@ def test_the_digest_sees_names_and_contents(tmp_path: Path) -> None:
     seen.add(code_cache.digest_of(tmp_path))
     (tmp_path / "c.py").touch()
     seen.add(code_cache.digest_of(tmp_path))
-    assert len(seen) == 4
+    for below in (tmp_path / "cpu", tmp_path / "gpu"):  # sub-folders, too: what they are called and what they hold
+        below.mkdir()
+        (below / "c.py").touch()
+        seen.add(code_cache.digest_of(tmp_path))
+        (below / "c.py").write_text("3")
+        seen.add(code_cache.digest_of(tmp_path))
+        (below / "c.py").unlink()
+    assert len(seen) == 8
     assert None not in seen
     assert code_cache.digest_of(tmp_path / "nowhere") is None
 

@@ -28,12 +28,12 @@ KEPT: Final = 8
 
 
 def digest_of(folder: Path) -> str | None:
-    """Return a digest of the names and contents of a folder's Python files; None where there are none to read."""
-    digest, files = hashlib.sha256(), sorted(folder.glob("*.py"))
+    """Return a digest of names and contents of the Python files in a folder and below; None where none can be read."""
+    digest, files = hashlib.sha256(), sorted(folder.rglob("*.py"))
     try:
         for file in files:
             content = file.read_bytes()
-            digest.update(f"{file.name} {len(content)} ".encode() + content)
+            digest.update(f"{file.relative_to(folder).as_posix()} {len(content)} ".encode() + content)
     except OSError:
         return None
     return digest.hexdigest() if files else None

@@ -64,3 +64,9 @@ def test_odd_arguments(name: str) -> None:
     ):
         with pytest.raises(ArmagnnError):
             call()
+
+
+def test_frequencies_of_any_shape_are_drawn() -> None:
+    for mu, count in ((0.5, 1), ([0.5, 0.7], 2), (torch.rand(2, 3, 2), 12)):
+        marks = PolynomialFilter([0.5, 0.5]).plot(mu=mu).lines[1]
+        assert len(marks.get_xdata()) == count  # type: ignore[arg-type]

@@ -67,6 +67,25 @@ def test_w0_alone() -> None:
     np.testing.assert_allclose(CayleyFilter([0.7]).response([-1.0, 1.0]), 0.7)
 
 
+@pytest.mark.parametrize("zoom", [1e3, 1e5, 2.0**31, 1e15])
+def test_a_zoom_beyond_the_digits_of_float32_warns_and_gives_numbers(zoom: float) -> None:
+    graph = random_graph(30, 80, seed=1).both_ways()
+    op = GraphOperator.from_edge_index(graph.edge_index, 30)
+    how: list[Statistics] = []
+    with pytest.warns(RuntimeWarning, match="conjugate gradients stopped"):
+        y = CayleyFilter([0.5, 0.2, 0.1], zoom).filter(op, numbers(30, 2).float(), statistics=how)
+    assert torch.isfinite(y).all()
+    assert max(s.residual for s in how) <= 1 + 1e-6  # no worse than zero
+
+
+def test_a_zoom_whose_square_is_no_float32_is_refused() -> None:
+    graph = random_graph(6, 9).both_ways()
+    op, x = GraphOperator.from_edge_index(graph.edge_index, 6), numbers(6, 2)
+    with pytest.raises(ParameterError, match=r"zoom = 1e\+20: its square is too large for torch.float32"):
+        CayleyFilter(W, 1e20).filter(op, x.float())
+    assert torch.isfinite(CayleyFilter(W, 1e20).filter(op, x.float(), "eigen")).all()
+
+
 def test_learned_values_are_refused() -> None:
     graph = random_graph(6, 9).both_ways()
     op = GraphOperator.from_edge_index(graph.edge_index, 6, graph.edge_weight().requires_grad_())

@@ -167,6 +167,16 @@ def test_the_operator_remembers_its_shift(how: str) -> None:
     assert_near(part, oracles.operator(GRAPH.dense(), "arma"), 1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_shift_is_taken_away_in_the_type_of_the_operator(dtype: torch.dtype) -> None:
+    index = torch.tensor([[0, 1, 1, 1], [1, 0, 1, 1]])  # with two loops at a node, which a graph may have
+    built = lambda high: GraphOperator.from_edge_index(index, 2, lambda_max=high, dtype=dtype)  # noqa: E731
+    assert_near(built(1.7).without_shift().to_dense(), built(2.0).to_dense(), 2 * torch.finfo(dtype).eps)
+    plain = lambda high: built(high).without_shift() @ torch.eye(2, dtype=dtype)  # noqa: E731
+    traced = torch.compile(plain, fullgraph=True, backend="aot_eager")  # which merges no loops
+    assert_near(traced(1.7), plain(2.0), 2 * torch.finfo(dtype).eps)
+
+
 def test_without_shift() -> None:
     plain = operator(GRAPH, {})
     assert plain.without_shift() is plain

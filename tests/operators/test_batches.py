@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -314,3 +315,11 @@ print(GraphBatches(op, torch.tensor([0, 3, 5])).take([1, 1]).nodes.tolist())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "[3, 4, 3, 4]\n", done.stderr
+
+
+@pytest.mark.parametrize("name", ["ptr", "nodes", "graph", "ids"])
+def test_a_batch_of_odd_parts_is_refused(name: str) -> None:
+    op = GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]))
+    batch = GraphBatches(op, torch.tensor([0, 2])).take([0])
+    with pytest.raises(ShapeError, match=f"{name} must have 1 axes"):
+        replace(batch, **{name: torch.tensor(0)})

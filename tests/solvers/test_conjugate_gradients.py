@@ -105,6 +105,16 @@ def test_float32() -> None:
     assert_near(z, torch.linalg.solve(a, y), 1e-4)
 
 
+def test_where_rounding_takes_over_a_column_keeps_what_was_sound() -> None:
+    """The squares of the residuals overflow; zero is the last sound answer, and its residual is 1."""
+    a, y = 1e19 * matrix([-1.0, 1e-25, 1.0, 2.0]).float(), torch.eye(4)[:, :2]
+    wild = torch.tensor([1.0, 1e30])
+    z, statistics = conjugate_gradients(lambda p: wild * (a @ p), y)
+    assert torch.isfinite(z).all()
+    assert not statistics.converged
+    assert 0 < statistics.residual <= 1
+
+
 def test_no_columns_and_no_rows() -> None:
     for shape in ((3, 0), (0, 2), (0, 0)):
         z, statistics = conjugate_gradients(lambda p: p, torch.empty(shape, dtype=torch.float64))

@@ -280,7 +280,7 @@ def draw(
         heights = response(mu)  # it refuses what is no frequency
         marks = mu.detach().cpu().double() if isinstance(mu, Tensor) else np.asarray(mu, dtype=np.float64)
         heights = heights.detach().cpu().double() if isinstance(heights, Tensor) else heights
-        ax.plot(np.asarray(marks), np.asarray(heights), ".", color=line.get_color(), label="_eigenvalues")
+        ax.plot(np.ravel(marks), np.ravel(heights), ".", color=line.get_color(), label="_eigenvalues")
     ax.set_xlabel(label)
     ax.set_ylabel(r"$h(\mu)$" if "mu" in label else r"$h(\lambda)$")
     return ax

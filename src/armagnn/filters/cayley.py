@@ -85,6 +85,10 @@ class CayleyFilter(Filter):
         real, imaginary, zoom = self._parts(x)
         # z² L² + I as a polynomial in the operator: L is it, or I minus it
         square = zoom.square()
+        if not bool(torch.isfinite(square.detach())):
+            raise ParameterError(
+                f"zoom = {float(zoom.detach()):g}: its square is too large for {x.dtype}; use method='eigen'."
+            )
         rows = [square * 0 + 1, square * 0, square] if op.kind == "laplacian" else [square + 1, -2 * square, square]
         c = torch.stack(rows).unsqueeze(1)
 

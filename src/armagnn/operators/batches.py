@@ -56,6 +56,10 @@ class GraphBatch:
     ids: Tensor
     longest: int
 
+    def __post_init__(self) -> None:
+        for name in ("ptr", "nodes", "graph", "ids"):
+            checks.tensor(name, getattr(self, name), 1)
+
     @property
     def num_graphs(self) -> int:
         """B."""

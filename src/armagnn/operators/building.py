@@ -185,9 +185,9 @@ def build(
     if kind != "adjacency":
         value = _symmetric_normalisation(adjacency)
         if kind == "laplacian":
-            value = _on_diagonal(adjacency, 1.0) - value
+            value = on_diagonal(adjacency, 1.0) - value
         elif kind == "arma" and shift != 0:
-            value = value + _on_diagonal(adjacency, shift)
+            value = value + on_diagonal(adjacency, shift)
     return rowptr, col, value.to(dtype), adjacency._structure()
 
 
@@ -225,7 +225,8 @@ def _symmetric_normalisation(adjacency: CSR) -> Tensor:
     return adjacency.value * kernels.sddmm(rowptr, col, t_rowptr, t_col, perm, inverse, scale, scale)
 
 
-def _on_diagonal(matrix: CSR, number: float) -> Tensor:
+def on_diagonal(matrix: CSR, number: float) -> Tensor:
+    """Return a number for every diagonal entry that is stored and zero for the others, in the matrix's type."""
     row = matrix._rows()
     if traced():  # duplicates are not merged there: the number goes to the first of its place
         first = torch.ones_like(row, dtype=torch.bool)

@@ -17,7 +17,17 @@ from armagnn.errors import (
     UnknownNameError,
 )
 from armagnn.operators import entries
-from armagnn.operators.building import KINDS, NEEDS_SYMMETRY, OPTIONS, Kind, Options, check_alike, join, operator_of
+from armagnn.operators.building import (
+    KINDS,
+    NEEDS_SYMMETRY,
+    OPTIONS,
+    Kind,
+    Options,
+    check_alike,
+    join,
+    on_diagonal,
+    operator_of,
+)
 from armagnn.operators.csr import CSR, register
 from armagnn.operators.kept import normal_mode, once_per_operator
 from armagnn.torch_private import traced
@@ -354,7 +364,7 @@ def _off_diagonal(op: GraphOperator) -> GraphOperator:
 
 
 def _without_shift(op: GraphOperator) -> GraphOperator:
-    value = op.value - op.known_shift() * (op._rows() == op.col)
+    value = op.value - on_diagonal(op, op.known_shift())
     plain = op._new(op.rowptr, op.col, value, op.shape, op._transposed, op.symmetric)
     plain.shift = 0.0
     return plain

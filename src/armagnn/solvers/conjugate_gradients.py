@@ -78,6 +78,7 @@ def _iterate(
     scale = torch.where(size > 0, size, 1.0)
     floor = 4 * torch.finfo(y.dtype).eps
     z, residual = torch.zeros_like(y), y.clone()
+    kept, of_kept = z.clone(), size
     steps, before = 0, float("inf")
     for _ in range(1 + RESTARTS):
         p, rr = residual.clone(), residual.square().sum(0)
@@ -101,6 +102,9 @@ def _iterate(
             statistics.history.append(float((rr.sqrt() / scale).max()))
         residual = y - product(z)  # the updated residual drifts away from the true one
         left = residual.norm(dim=0)
+        fine = left * torch.finfo(y.dtype).eps <= scale  # else rounding errors took over, up to infinity and NaN
+        kept, of_kept = torch.where(fine, z, kept), torch.where(fine, left, of_kept)
+        z, left, residual = kept.clone(), of_kept, torch.where(fine, residual, 0.0)
         # not more than sqrt(tol), though: where A is singular, Z grows until rounding errors would excuse any residual
         rounding = torch.minimum(floor * (growth * z.norm(dim=0) + size), tol**0.5 * scale)
         met = left <= torch.maximum(tol * scale, rounding)

@@ -14,10 +14,10 @@ from armagnn.kernels import code_cache
 STORED = "builder.store(final, builder.bitcast(target, vector.as_pointer()), align=size)"
 PRODUCT = """
 import torch
-from armagnn.kernels import cpu
+from armagnn.kernels.cpu import sparse
 pointer, col, value = torch.tensor([0, 2, 3]).int(), torch.tensor([0, 1, 1]).int(), torch.tensor([1.0, 2.0, 3.0])
-out = cpu.gcs(pointer, col, value, torch.ones(2, 2), None, None, "none", 0.0)
-print(out.flatten().tolist(), [k.stats.cache_hits != {} for k in [cpu._product_rows]])
+out = sparse.gcs(pointer, col, value, torch.ones(2, 2), None, None, "none", 0.0)
+print(out.flatten().tolist(), [k.stats.cache_hits != {} for k in [sparse._product_rows]])
 """
 
 
@@ -35,7 +35,7 @@ def test_a_change_in_a_file_that_a_kernel_calls_is_seen(tmp_path: Path) -> None:
     shutil.copytree(Path(armagnn.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     assert product(package) == "[3.0, 3.0, 3.0, 3.0] [False]"
     assert product(package) == "[3.0, 3.0, 3.0, 3.0] [True]"  # from the cache: it works
-    leaf = package / "kernels" / "gather.py"
+    leaf = package / "kernels" / "cpu" / "gather.py"
     text = leaf.read_text()
     assert STORED in text
     leaf.write_text(text.replace(STORED, STORED.replace("final", "zero")))
@@ -102,14 +102,14 @@ def test_old_folders_are_removed_and_the_files_of_others_are_not(tmp_path: Path)
 
 
 def test_without_a_place_the_code_is_compiled_in_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    from armagnn.kernels import cpu_common
+    from armagnn.kernels.cpu import compile as compiling
 
     monkeypatch.setattr(code_cache, "folder", lambda: None)
 
     def twice(x: int) -> int:
         return 2 * x
 
-    function = cpu_common.compiled()(twice)
+    function = compiling.compiled()(twice)
     assert function(21) == 42
     assert type(function._cache).__name__ == "NullCache"
 
@@ -118,11 +118,11 @@ def test_a_place_that_the_user_chose_by_its_class_is_left_alone(monkeypatch: pyt
     """There numba's stamp, which knows one file, would be the only one."""
     import numba
 
-    from armagnn.kernels import cpu_common
+    from armagnn.kernels.cpu import compile as compiling
 
     monkeypatch.setattr(numba.config, "CACHE_LOCATOR_CLASSES", "InTreeCacheLocator", raising=False)
 
     def thrice(x: int) -> int:
         return 3 * x
 
-    assert type(cpu_common.compiled()(thrice)._cache).__name__ == "NullCache"
+    assert type(compiling.compiled()(thrice)._cache).__name__ == "NullCache"

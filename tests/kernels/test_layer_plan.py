@@ -80,11 +80,11 @@ def test_where_trials_one_by_one_would_be_slower(
     sizes: tuple[int, int, int], sparse: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("numba")
-    from armagnn.kernels import cpu_trials
+    from armagnn.kernels.cpu import one_step
 
     seen: list[int] = []
-    real = cpu_trials.forward
-    monkeypatch.setattr(cpu_trials, "forward", lambda t, keep: seen.append(t.trials) or real(t, keep))
+    real = one_step.forward
+    monkeypatch.setattr(one_step, "forward", lambda t, keep: seen.append(t.trials) or real(t, keep))
     conv, op, fin = ARMAConv(*sizes).double(), operator(), sizes[0]
     for trials, called in ((4, expected), (3, False)):
         params, x = many(conv, trials), numbers(trials, NODES, fin)
@@ -104,11 +104,11 @@ def test_a_trial_alone_goes_stack_by_stack_if_it_has_stacks_to_share_out(
     trials: int, stacks: int, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("numba")
-    from armagnn.kernels import cpu_trial_stacks
+    from armagnn.kernels.cpu import layer_of_trials
 
     seen: list[int] = []
-    real = cpu_trial_stacks.forward
-    monkeypatch.setattr(cpu_trial_stacks, "forward", lambda t, keep: seen.append(t.trials) or real(t, keep))
+    real = layer_of_trials.forward
+    monkeypatch.setattr(layer_of_trials, "forward", lambda t, keep: seen.append(t.trials) or real(t, keep))
     conv, op = ARMAConv(4, 6, stacks, 2).double(), operator()
     of_weights(conv, numbers(NODES, 4), op, many(conv, trials))
     assert seen == [trials] * expected

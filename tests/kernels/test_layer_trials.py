@@ -63,14 +63,14 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("axis", ["first", "after the features"])
 def test_one_step_trial_by_trial(kind: str, rate: str, axis: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
-    from armagnn.kernels import cpu_trials
+    from armagnn.kernels.cpu import one_step
 
     always(monkeypatch)
     done: list[str] = []
     for name in ("forward", "backward"):
-        real = getattr(cpu_trials, name)
+        real = getattr(one_step, name)
         spy = lambda *args, name=name, real=real: done.append(name) or real(*args)  # noqa: E731
-        monkeypatch.setattr(cpu_trials, name, spy)
+        monkeypatch.setattr(one_step, name, spy)
     for (stacks, fout), act in itertools.product(((1, 2), (2, 7), (3, 16)), (None, "relu", "leaky_relu")):
         for bias in (True, False):
             check(Problem(kind, rate, fin=50, fout=fout, axis=axis, num_stacks=stacks, act=act, bias=bias), monkeypatch)
@@ -81,13 +81,13 @@ def test_one_step_trial_by_trial(kind: str, rate: str, axis: str, monkeypatch: p
 def stack_by_stack(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that collects the passes that go stack by stack."""
     pytest.importorskip("numba")
-    from armagnn.kernels import cpu_trial_stacks
+    from armagnn.kernels.cpu import layer_of_trials
 
     done: list[str] = []
     for name in ("forward", "backward"):
-        real = getattr(cpu_trial_stacks, name)
+        real = getattr(layer_of_trials, name)
         spy = lambda *args, name=name, real=real: done.append(name) or real(*args)  # noqa: E731
-        monkeypatch.setattr(cpu_trial_stacks, name, spy)
+        monkeypatch.setattr(layer_of_trials, name, spy)
     return done
 
 

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from armagnn.kernels import backend, cpu_maxima, maxima, neighbour_max, reference, threads
+from armagnn.kernels import backend, maxima, neighbour_max, reference
+from armagnn.kernels.cpu import row_maxima, threads
 from strategies import graphs
 
-BACKENDS = [maxima, cpu_maxima]
+BACKENDS = [maxima, row_maxima]
 
 
 def pattern_of(adjacency: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -90,7 +91,7 @@ def test_the_operation_is_differentiated_once() -> None:
 
 
 def test_the_processor_has_a_kernel_of_its_own() -> None:
-    assert backend("cpu").row_max is cpu_maxima.row_max
+    assert backend("cpu").row_max is row_maxima.row_max
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")

@@ -17,8 +17,8 @@ from armagnn.kernels.random import DROPOUT, MASK, philox, threshold
 
 HAS_NUMBA: Final = importlib.util.find_spec("numba") is not None
 if HAS_NUMBA:
-    from armagnn.kernels.cpu_common import Array, compiled
-    from armagnn.kernels.cpu_dropout import philox as cpu_philox
+    from armagnn.kernels.cpu.compile import Array, compiled
+    from armagnn.kernels.cpu.masks import philox as cpu_philox
 
 CHUNK = 1 << 16
 """Numbers drawn at a time, so that what they are computed with stays in a cache."""

@@ -8,11 +8,11 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
 `ops`          the registered operators; `ops_derivatives`: theirs, backwards and forwards;
                `ops_vmap`: their rules for vmap, which registers all; `transforms`: batches of gradients
 `layer`        a whole ARMA layer as one operation, `layer_run`: its passes; `layer_trials`: many of them under vmap,
-               which `cpu_trials` (one step) and `cpu_trial_stacks` (several) take one by one where `layer_plan` says so
-`layer_signals`  the same for many signals on a small graph, which `cpu_signals` takes one by one
+               which the processor takes one by one where `layer_plan` says so
+`layer_signals`  the same for many signals on a small graph, which the processor takes one by one
 `reference`    plain torch: the oracle in tests and the fall-back where nothing faster is installed
-`cpu`          numba kernels for the processor, built on `gather`, `tile` (vector code), `threads`, `cpu_common`
-               (whose machine code lies where `code_cache` says); `cpu_adam`, `cpu_dropout`, ...: one idea each
+`cpu`          numba kernels for the processor, built on `cpu/gather`, `cpu/tile` (vector code), `cpu/threads`,
+               `cpu/compile` (whose machine code lies where `code_cache` says); `cpu/masks`, ...: one idea each
 `gpu`          Triton kernels for the GPU
 `attention`    attention over neighbours, values and gradients
 `blocks`       products with a dense block-diagonal matrix, the vectors of a batch of graphs

@@ -107,7 +107,7 @@ def compiled_or_plain(function: Callable[..., Any]) -> Callable[..., Any]:
         3
     """
     try:
-        from armagnn.kernels.cpu_common import compiled  # numba takes half a second to import
+        from armagnn.kernels.cpu.compile import compiled  # numba takes half a second to import
     except ModuleNotFoundError:
         return function
     return compiled()(function)  # type: ignore[no-any-return]

@@ -213,7 +213,7 @@ def _accumulator(x: Tensor) -> tl.dtype:
 def attend(
     rowptr: Tensor, col: Tensor, z: Tensor, s: Tensor, d: Tensor, slope: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return what `cpu_attention.attend` returns."""
+    """Return what `cpu.attend` returns."""
     log, slopes = torch.empty_like(s), torch.empty_like(s)
     weights = _weigh(_weigh_kernel, rowptr, col, slope, s, d, log, slopes)
     out, slanted = _collect(rowptr, col, weights, z, s, d, log, slope)
@@ -223,7 +223,7 @@ def attend(
 def attend_back(
     t_rowptr: Tensor, t_col: Tensor, g: Tensor, q: Tensor, s: Tensor, d: Tensor, log: Tensor, slope: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what `cpu_attention.attend_back` returns."""
+    """Return what `cpu.attend_back` returns."""
     rest = torch.empty_like(s)
     weights = _weigh(_weigh_back_kernel, t_rowptr, t_col, slope, s, d, log, q, rest)
     # a node is its own neighbour with the weight of its own s, d and log: the same in both directions

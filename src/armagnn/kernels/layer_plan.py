@@ -1,6 +1,6 @@
 """When the trials of a layer go one by one, each in the cache of a core, and not side by side.
 
-Layers of one step: see `cpu_trials`. Of several steps: see `cpu_trial_stacks`.
+Layers of one step: see `cpu/one_step`. Of several steps: see `cpu/layer_of_trials`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 ACTIVATIONS: Final = ("none", "relu", "leaky_relu", "elu")
-"""Those that `cpu_stacks` applies."""
+"""Those that `cpu/stack_by_stack` applies."""
 
 FEWEST: Final = 4
 """Trials, or stacks of one, too few to share out below it: not the threads there are, on which no bit shall depend."""

@@ -221,13 +221,13 @@ class LayerRun:
             return None
         tensors = Tensors(self.settings, self.trials, self.op, self.sparse, self.x, seed, w0, w, v, bias)
         if one_by_one(tensors):
-            from armagnn.kernels import cpu_trials  # numba takes half a second
+            from armagnn.kernels.cpu import one_step  # numba takes half a second
 
-            return cpu_trials, tensors
+            return one_step, tensors
         if stack_by_stack(tensors):
-            from armagnn.kernels import cpu_trial_stacks
+            from armagnn.kernels.cpu import layer_of_trials
 
-            return cpu_trial_stacks, tensors
+            return layer_of_trials, tensors
         return None
 
     def _means(self) -> bool:

@@ -1,4 +1,4 @@
-"""An ARMA layer for many signals on one small graph, as one operation of the processor: see `cpu_signals`."""
+"""An ARMA layer for many signals on one small graph, as one operation of the processor: see `cpu/layer_of_signals`."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class _Signals(torch.autograd.Function):
         ctx: Any, settings: Settings, op: Matrix, again: Any, seed: Tensor | None, x: Tensor, w0: Tensor | None,
         w: Tensor, v: Tensor, bias: Tensor | None,
     ) -> Tensor:  # fmt: skip
-        from armagnn.kernels import cpu_signals  # numba takes half a second
+        from armagnn.kernels.cpu import layer_of_signals  # numba takes half a second
 
         ctx.fixed = settings, op, again
         ctx.save_for_backward(seed, x, w0, w, v, bias)
-        return cpu_signals.forward(settings, op, seed, x, (_first(settings, w0, v), w, v, bias))
+        return layer_of_signals.forward(settings, op, seed, x, (_first(settings, w0, v), w, v, bias))
 
     @staticmethod
     @gradients_by_loop
     def backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
-        from armagnn.kernels import cpu_signals
+        from armagnn.kernels.cpu import layer_of_signals
 
         settings, op, again = ctx.fixed
         seed, x, w0, w, v, bias = ctx.saved_tensors
@@ -49,7 +49,9 @@ class _Signals(torch.autograd.Function):
 
             return *(None,) * 4, *gradients_of(of_signals, (x, w0, w, v, bias), seed, needs, g)
         weights = (_first(settings, w0, v), w, v, bias)
-        x_grad, w0_grad, w_grad, v_grad, bias_grad = cpu_signals.backward(settings, op, seed, g, x, weights, needs[0])
+        x_grad, w0_grad, w_grad, v_grad, bias_grad = layer_of_signals.backward(
+            settings, op, seed, g, x, weights, needs[0]
+        )
         if settings.init == "tied":
             assert v_grad is not None
             assert w0_grad is not None

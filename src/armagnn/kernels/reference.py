@@ -23,7 +23,7 @@ MEAN = False
 """Whether `gcs` can take the mean over the stacks in passing."""
 
 ONE_BY_ONE = False
-"""Whether the signals of a batch, or trials, can be taken one by one: `cpu_signals`, `layer_plan`."""
+"""Whether the signals of a batch, or trials, can be taken one by one: `layer_of_signals`, `layer_plan`."""
 
 LONG: Final = 256
 """A row of more nonzeros than this is cut into pieces: one by one its sum would lose digits, and keep a GPU waiting."""

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from armagnn.kernels import cpu, reference
-from armagnn.kernels.cpu_common import MIN_PRODUCTS
+from armagnn.kernels.cpu.compile import MIN_PRODUCTS
 from kernels.checks import P, dtypes
 from oracles import numbers
 

@@ -12,9 +12,10 @@ from torch import Tensor
 pytest.importorskip("numba")
 
 from armagnn import GraphOperator
-from armagnn.kernels import backend, cpu, cpu_products, neighbour_attention, neighbour_max, reference
+from armagnn.kernels import backend, cpu, neighbour_attention, neighbour_max, reference
+from armagnn.kernels.cpu import dense
+from armagnn.kernels.cpu.tile import ACTIVATED, PLAIN, multiply
 from armagnn.kernels.reference import LONG
-from armagnn.kernels.tile import ACTIVATED, PLAIN, multiply
 from armagnn.nn import ARMAConv
 
 LEAVES = 10**6
@@ -110,9 +111,7 @@ def test_dense_products_of_a_long_sum(way: int, rows: int, width: int) -> None:
 
 def test_products_of_many_trials() -> None:
     x, g = torch.full((LEAVES, 4, 1), TENTH), torch.ones(LEAVES, 4, 2)
-    torch.testing.assert_close(
-        cpu_products.outer(x, g), torch.full((4, 1, 2), LEAVES * float(x[0, 0, 0])), rtol=1e-5, atol=0
-    )
+    torch.testing.assert_close(dense.outer(x, g), torch.full((4, 1, 2), LEAVES * float(x[0, 0, 0])), rtol=1e-5, atol=0)
 
 
 def layers(batch: int, **options: Any) -> list[dict[str, Tensor]]:

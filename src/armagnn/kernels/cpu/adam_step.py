@@ -9,8 +9,9 @@ import numpy as np
 from numba import prange
 from torch import Tensor
 
-from armagnn.kernels import reference, threads
-from armagnn.kernels.cpu_common import MIN_PRODUCTS, Array, compiled, to_numpy
+from armagnn.kernels import reference
+from armagnn.kernels.cpu import threads
+from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, compiled, to_numpy
 
 
 @compiled()

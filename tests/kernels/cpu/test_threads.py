@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from armagnn.kernels import cpu, threads
+from armagnn.kernels import cpu
+from armagnn.kernels.cpu import threads
 from oracles import Sparse, numbers
 
 COUNTS = (1, 2, 3, 5)
@@ -174,7 +175,7 @@ def test_a_forked_process_works() -> None:
 def test_a_place_without_cache_compiles_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     import numba
 
-    from armagnn.kernels.cpu_common import compiled
+    from armagnn.kernels.cpu.compile import compiled
 
     original = numba.njit
 

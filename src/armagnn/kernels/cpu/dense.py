@@ -14,9 +14,10 @@ import torch
 from numba import prange
 from torch import Tensor
 
-from armagnn.kernels import reference, threads
-from armagnn.kernels.cpu_common import MIN_PRODUCTS, Array, compiled, to_numpy
-from armagnn.kernels.tile import PLAIN, multiply
+from armagnn.kernels import reference
+from armagnn.kernels.cpu import threads
+from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, compiled, to_numpy
+from armagnn.kernels.cpu.tile import PLAIN, multiply
 
 LARGEST: Final = 1 << 12
 """Numbers of a W, or of a sum X^T G, above which a BLAS is as fast."""
@@ -87,3 +88,14 @@ def outer(x: Tensor, g: Tensor) -> Tensor:
         arrays = (to_numpy(x), to_numpy(g), np.zeros((1, g.shape[2]), target.dtype), target)
         _run(_outer_stacks, _outer_team, arrays, x.shape[1], x.numel() * g.shape[2])
     return out
+
+
+def stack_mean(h: Tensor) -> Tensor:
+    """Return the mean over the stacks, in whole rows: torch's own reduction over an inner axis is not vectorised."""
+    first, *others = h.unbind(1)
+    if not others:
+        return first.clone()
+    out = first + others[0]
+    for other in others[1:]:
+        out += other
+    return out.mul_(1.0 / h.shape[1])

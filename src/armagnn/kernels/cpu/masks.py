@@ -11,8 +11,8 @@ from numba import prange, types
 from numba.extending import intrinsic
 from torch import Tensor
 
-from armagnn.kernels import threads
-from armagnn.kernels.cpu_common import MIN_PRODUCTS, Array, accumulator, compiled, to_numpy
+from armagnn.kernels.cpu import threads
+from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, accumulator, compiled, to_numpy
 from armagnn.kernels.random import DROPOUT, MASK, MULTIPLIERS, ROUNDS, WEYL, threshold, thresholds
 
 

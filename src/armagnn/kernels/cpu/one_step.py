@@ -19,14 +19,14 @@ import torch
 from numba import prange
 from torch import Tensor
 
-from armagnn.kernels import threads
-from armagnn.kernels.cpu import _blocks, _product_rows
-from armagnn.kernels.cpu_common import MIN_PRODUCTS, Array, compiled, to_numpy
-from armagnn.kernels.cpu_dropout import drop_piece
-from armagnn.kernels.cpu_nonzeros import keep_nonzeros
+from armagnn.kernels.cpu import threads
+from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, compiled, to_numpy
+from armagnn.kernels.cpu.masks import drop_piece
+from armagnn.kernels.cpu.nonzeros import keep_nonzeros
+from armagnn.kernels.cpu.sparse import _blocks, _product_rows
+from armagnn.kernels.cpu.tile import PLAIN, matrix, multiply
 from armagnn.kernels.layer_plan import Tensors
 from armagnn.kernels.random import DROPOUT, thresholds
-from armagnn.kernels.tile import PLAIN, matrix, multiply
 
 LANES: Final = 16
 """A half of a row, X W0 or X V of a trial, is filled up to a multiple of so many numbers, a vector of float32."""

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from armagnn.kernels.cpu_common import compiled
+from armagnn.kernels.cpu.compile import compiled
 
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0

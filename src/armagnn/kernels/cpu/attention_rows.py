@@ -9,8 +9,8 @@ import torch
 from numba import prange
 from torch import Tensor
 
-from armagnn.kernels import threads
-from armagnn.kernels.cpu_common import Array, compiled
+from armagnn.kernels.cpu import threads
+from armagnn.kernels.cpu.compile import Array, compiled
 from armagnn.kernels.reference import LONG
 
 

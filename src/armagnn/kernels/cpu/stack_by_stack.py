@@ -12,8 +12,8 @@ With P the gradient before the activation of a step, and P' that of the step bef
 
     D[rows]  =  (L^T P)[rows],      ∇W  +=  S[rows]^T D[rows],      P'[rows]  =  σ'(S[rows]) * (D[rows] W^T).
 
-The states are kept for it, or computed again, stack by stack: `cpu_signals` and `cpu_trial_stacks`, which call this,
-say which costs less.
+The states are kept for it, or computed again, stack by stack: `layer_of_signals` and `layer_of_trials`, which call
+this, say which costs less.
 
 A gradient of weights that signals share is a sum over them. It is taken in parts (``groups``), each by one thread in a
 fixed order; a trial is such a part by itself. So the bits are the same for every thread count.
@@ -27,12 +27,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from armagnn.kernels import threads
-from armagnn.kernels.cpu import _blocks, _product_rows
-from armagnn.kernels.cpu_common import Array, compiled, to_numpy
-from armagnn.kernels.cpu_dropout import drop_rows
+from armagnn.kernels.cpu import threads
+from armagnn.kernels.cpu.compile import Array, compiled, to_numpy
+from armagnn.kernels.cpu.masks import drop_rows
+from armagnn.kernels.cpu.sparse import _blocks, _product_rows
+from armagnn.kernels.cpu.tile import ACTIVATED, ELU, ELU_GATED, GATED, PLAIN, matrix, multiply
 from armagnn.kernels.random import MASK, thresholds
-from armagnn.kernels.tile import ACTIVATED, ELU, ELU_GATED, GATED, PLAIN, matrix, multiply
 
 ROWS = 128
 """Nodes whose neighbours are gathered before they are multiplied: few enough to stay near, and many enough for ∇W."""

@@ -1,8 +1,8 @@
-"""The kernels for the processor, in numba.
+"""Products with a sparse matrix on the processor, and its order and transpose.
 
-Each takes detached CPU tensors, sees them as numpy arrays without a copy, and shares rows out over threads. Row ``i``
-of a product is summed in the order of its nonzeros by one thread: the same bits every time and for every thread count.
-Compiled code is cached on disk, so only the first call on a machine waits (a second or two).
+A kernel takes detached CPU tensors, sees them as numpy arrays without a copy, and shares rows out over threads. Row
+``i`` of a product is summed in the order of its nonzeros by one thread: the same bits every time and for every thread
+count.
 """
 
 from __future__ import annotations
@@ -15,18 +15,12 @@ import torch
 from numba import prange
 from torch import Tensor
 
-from armagnn.kernels import (
-    cpu_adam,
-    cpu_attention,
-    cpu_dropout,
-    cpu_maxima,
-    cpu_nonzeros,
-    cpu_products,
-    reference,
-    threads,
-)
-from armagnn.kernels.cpu_common import MIN_PRODUCTS, Array, accumulator, compiled, to_numpy
-from armagnn.kernels.gather import blocks, gather
+from armagnn.kernels import reference
+from armagnn.kernels.cpu import threads
+from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, accumulator, compiled, to_numpy
+from armagnn.kernels.cpu.gather import blocks, gather
+from armagnn.kernels.cpu.masks import dropout
+from armagnn.kernels.cpu.nonzeros import nonzeros
 
 # The activations that the kernel applies itself; the others need exp, and are torch's.
 _FUSED = ("none", "relu", "leaky_relu")
@@ -156,7 +150,7 @@ def gcs(
     """Return ``act(A x + dropout(skip) + bias)``; all but dropout and the activations with exp in one pass."""
     work = accumulator(x.dtype)
     if skip is not None and seed is not None:
-        skip = cpu_dropout.dropout(skip, seed, p, step)
+        skip = dropout(skip, seed, p, step)
     many = value.dim() == 2
     trials = value.shape[0] if many else 1
     if many and rowptr.dim() == 1:
@@ -196,29 +190,6 @@ def sddmm(rowptr: Tensor, col: Tensor, a: Tensor, b: Tensor) -> Tensor:
         arrays = (to_numpy(rowptr), to_numpy(col), to_numpy(a, work), to_numpy(b, work), out.numpy())
         threads.run(_sddmm_rows, _sddmm_team, arrays, threads.row_bounds(arrays[0], a.shape[1], MIN_PRODUCTS))
     return out.to(a.dtype)
-
-
-IN_PLACE = True
-MEAN = False
-ONE_BY_ONE = True
-affine, nonzeros = reference.affine, cpu_nonzeros.nonzeros
-dropout, dropout_trials, adam = cpu_dropout.dropout, cpu_dropout.dropout_trials, cpu_adam.adam
-row_max, row_max_back = cpu_maxima.row_max, cpu_maxima.row_max_back
-attend, attend_back = cpu_attention.attend, cpu_attention.attend_back
-early_step, late_step = reference.early_step, reference.late_step
-finish, trial_products = reference.finish, reference.trial_products
-stack_matmul, outer = cpu_products.stack_matmul, cpu_products.outer
-
-
-def stack_mean(h: Tensor) -> Tensor:
-    """Return the mean over the stacks, in whole rows: torch's own reduction over an inner axis is not vectorised."""
-    first, *others = h.unbind(1)
-    if not others:
-        return first.clone()
-    out = first + others[0]
-    for other in others[1:]:
-        out += other
-    return out.mul_(1.0 / h.shape[1])
 
 
 def _sort(key: Tensor, order: Tensor | None, buckets: int) -> tuple[Tensor, Tensor]:

@@ -8,8 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from armagnn.kernels import cpu, reference, threads
-from armagnn.kernels.cpu_common import MIN_PRODUCTS
+from armagnn.kernels import cpu, reference
+from armagnn.kernels.cpu import threads
+from armagnn.kernels.cpu.compile import MIN_PRODUCTS
 from kernels.checks import FUSED, KernelChecks, dtypes
 from oracles import TOLERANCE, numbers, sparse
 

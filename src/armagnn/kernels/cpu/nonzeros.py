@@ -10,8 +10,8 @@ import numpy as np
 from numba import prange
 from torch import Tensor
 
-from armagnn.kernels import threads
-from armagnn.kernels.cpu_common import MIN_PRODUCTS, Array, accumulator, compiled, to_numpy
+from armagnn.kernels.cpu import threads
+from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, accumulator, compiled, to_numpy
 
 
 @compiled()

@@ -1,4 +1,4 @@
-"""An ARMA layer of several steps for one or many trials, trial by trial: `cpu_stacks` has the kernels.
+"""An ARMA layer of several steps for one or many trials, trial by trial: `stack_by_stack` has the kernels.
 
 Unlike those of signals, the states are kept for the backward pass: to draw the masks of the skip connections again
 costs more than to bring the states of a batch of graphs from memory. L X is kept as well; all threads have a share of
@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from armagnn.kernels import cpu, cpu_stacks, layer_plan
-from armagnn.kernels.cpu_common import to_numpy
-from armagnn.kernels.cpu_stacks import Graph, Layers, graphs_of, layers_of
+from armagnn.kernels import layer_plan
+from armagnn.kernels.cpu import sparse, stack_by_stack
+from armagnn.kernels.cpu.compile import to_numpy
+from armagnn.kernels.cpu.stack_by_stack import Graph, Layers, graphs_of, layers_of
 from armagnn.kernels.layer_plan import Tensors
 from armagnn.kernels.products import split
 
@@ -62,14 +63,14 @@ def forward(t: Tensors, keep: bool) -> tuple[Tensor, list[Tensor]]:
     assert t.x is not None
     graph, _, layers, x = _inputs(t)
     lx = _trials_first(_propagate(t.op[:3], t.x)).contiguous()
-    out, kept = cpu_stacks.forward(graph, layers, to_numpy(x), t.trials, keep, lx.numpy(), _parts(t))
+    out, kept = stack_by_stack.forward(graph, layers, to_numpy(x), t.trials, keep, lx.numpy(), _parts(t))
     return torch.from_numpy(out).transpose(0, 1).reshape(-1, t.settings.width), [torch.from_numpy(kept), lx]
 
 
 def _propagate(matrix: tuple[Any, ...], x: Tensor) -> Tensor:
     """Return L x, or that of another matrix, for x of shape (N, F_in) or (N, R, F_in)."""
     rowptr, col, value = matrix
-    return cpu.gcs(rowptr, col, value, x.flatten(1), None, None, "none", 0.0).view(x.shape)
+    return sparse.gcs(rowptr, col, value, x.flatten(1), None, None, "none", 0.0).view(x.shape)
 
 
 def backward(t: Tensors, g: Tensor, kept: list[Tensor], needs_x: bool) -> tuple[Tensor | None, ...]:
@@ -78,7 +79,7 @@ def backward(t: Tensors, g: Tensor, kept: list[Tensor], needs_x: bool) -> tuple[
     graph, transposed, layers, x = _inputs(t)
     (states, lx), own = kept, t.x.dim() == 3
     of_trials = to_numpy(g.reshape(-1, t.trials, t.settings.width).transpose(0, 1))
-    x_grad, lx_grad, *found = cpu_stacks.backward(
+    x_grad, lx_grad, *found = stack_by_stack.backward(
         graph, transposed, layers, to_numpy(x), states.numpy(), of_trials, t.trials, needs_x, lx.numpy(), _parts(t)
     )
     w0_grad, w_grad, v_grad, bias_grad = map(torch.from_numpy, found)

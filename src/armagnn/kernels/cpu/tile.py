@@ -28,8 +28,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from armagnn.kernels.cpu_common import compiled
-from armagnn.kernels.pieces import emit_sum
+from armagnn.kernels.cpu.compile import compiled
+from armagnn.kernels.cpu.pieces import emit_sum
 
 PLAIN: Final = 0
 ACTIVATED: Final = 1

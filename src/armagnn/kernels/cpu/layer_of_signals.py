@@ -1,4 +1,4 @@
-"""An ARMA layer for a batch of signals on a small graph, signal by signal: `cpu_stacks` has the kernels.
+"""An ARMA layer for a batch of signals on a small graph, signal by signal: `stack_by_stack` has the kernels.
 
 The backward pass computes the states of a stack again: that costs less than bringing those of all signals from memory,
 and there is nothing to keep.
@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from armagnn.kernels import cpu_stacks
-from armagnn.kernels.cpu_common import to_numpy
-from armagnn.kernels.cpu_stacks import Graph, Layers, graphs_of, layers_of
+from armagnn.kernels.cpu import stack_by_stack
+from armagnn.kernels.cpu.compile import to_numpy
+from armagnn.kernels.cpu.stack_by_stack import Graph, Layers, graphs_of, layers_of
 
 GROUPS = 32
 """Parts of a batch of which each has a sum of gradients of its own."""
@@ -44,7 +44,7 @@ def forward(
 ) -> Tensor:
     """Return the mean of the stacks, shape (B, N, F_out), for x of shape (B, N, F_in); weights as in `arma_layer`."""
     graph, _, layers = _inputs(settings, op, seed, x, weights)
-    out, _ = cpu_stacks.forward(graph, layers, to_numpy(x), x.shape[0], keep=False)
+    out, _ = stack_by_stack.forward(graph, layers, to_numpy(x), x.shape[0], keep=False)
     return torch.from_numpy(out)
 
 
@@ -56,7 +56,7 @@ def backward(
     graph, transposed, layers = _inputs(settings, op, seed, x, weights)
     features, groups = to_numpy(x), min(x.shape[0], GROUPS)
     kept = features.reshape(-1)[:0].reshape(0, 1, 1, 1)
-    x_grad, _, *found = cpu_stacks.backward(graph, transposed, layers, features, kept, to_numpy(g), groups, needs_x)
+    x_grad, _, *found = stack_by_stack.backward(graph, transposed, layers, features, kept, to_numpy(g), groups, needs_x)
     # numpy sums on one thread, always in the same order
     w0_grad, w_grad, v_grad, bias_grad = (torch.from_numpy(total.sum(0)) for total in found)
     sums = (w0_grad.transpose(0, 1).flatten(1), w_grad, v_grad.transpose(1, 2).flatten(2), bias_grad.flatten(1))

@@ -28,7 +28,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from armagnn.kernels.pieces import emit_sum
+from armagnn.kernels.cpu.pieces import emit_sum
 
 WIDEST: Final = 64
 """Columns of a block: 64 floats are four AVX-512 registers, or sixteen of NEON."""

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from armagnn.kernels.gather import WIDEST, blocks
+from armagnn.kernels.cpu.gather import WIDEST, blocks
 
 
 def test_blocks_cover_every_column_once() -> None:

@@ -300,9 +300,8 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
         refuse_transforms("a layer with fixed_point")
         check_operator(op)
         own = self.skip_weight.dtype
-        wide = (
-            torch.float32 if own == torch.bfloat16 else own
-        )  # a step in bfloat16 is too coarse to come near the fixed point
+        # a step in bfloat16 is too coarse to come near the fixed point, and so is its W
+        wide = torch.float32 if own == torch.bfloat16 else own
         with torch.autocast(x.device.type, enabled=False):
             x = x.to(own)
             start = None if initial is None else check_state("initial", initial, shape, x).to(wide)
@@ -321,7 +320,7 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
 
     def _recursion(self, x: Tensor | CSR, features: Tensor | CSR, op: GraphOperator) -> Recursion:
         """Return the steps of the stacks, for x and the same features node-major."""
-        return Recursion(self._settings(features), self._weights(), self._seed(op), self._unfused(x))
+        return Recursion(self._settings(features), self._weights(features.dtype), self._seed(op), self._unfused(x))
 
     def _seed(self, op: GraphOperator) -> Tensor | None:
         """Draw the seed of the masks, if there are any."""
@@ -335,11 +334,13 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
             self.init, self.num_layers, self.num_stacks, self.out_channels, first, rate, name, slope
         )
 
-    def _weights(self) -> Weights:
+    def _weights(self, wide: torch.dtype | None = None) -> Weights:
         """Return W0, W, V and the bias with the stacks side by side, as `recursion` takes them."""
         w0 = None if self.initial_weight is None else self.initial_weight.flatten(1)
         bias = None if self.bias is None else self.bias.flatten(1)
-        weight = self.weight if self.fixed_point is None else self.bounded_weight.unsqueeze(0)
+        weight = (
+            self.weight if self.fixed_point is None else bounded(self.weight.to(wide), self.fixed_point.contraction)
+        )
         return w0, weight, self.skip_weight.flatten(2), bias
 
     @property

@@ -101,7 +101,7 @@ def data_room() -> Iterator[Call]:
     yield Call("data.statistics", lambda **a: data.statistics(**a), {"data": sets, "paths": False})
     yield Call("data.statistics_of", lambda **a: data.statistics_of(**a), {"name": "cora", "paths": False})
     yield Call(
-        "data.make_bench_hard", lambda **a: data.make_bench_hard(**a), {"seed": 0, "small": True, "per_class": 2}
+        "data.make_bench_hard", lambda **a: data.make_bench_hard(**a), {"seed": 0, "small": True, "per_class": 1}
     )
     yield Call("data.make_news", lambda **a: _typed(lambda _: data.make_news(**a), None), {"seed": 0, "force": False})
     yield Call(

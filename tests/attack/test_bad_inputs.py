@@ -126,6 +126,10 @@ FOUND = (
     "nn.ChebConv(lambda_max=@tiny)", "nn.CayleyConv(zoom=@1e300)", "nn.GCNConv.forward#1(edge_index=@mkldnn)",
     "spectral.band_response(mu=~complexes)", "operators.GraphBatches.to(device=@meta)",
     "operators.coarsen(restarts=@10^6)", "operators.CSR.from_dense(matrix=~huge_rows)",
+    "tasks.SignalTask.loss(batch=~tensor)", "nn.ARMAConv.step(state=~nested)", "operators.GraphBatches(ptr=~sparse)",
+    "data.make_bench_hard(per_class=~million)", "filters.CayleyFilter(zoom=@2^31)",
+    "operators.GraphBatch(nodes=~first)", "filters.SpectralFilter.plot(mu=@cube)",
+    "data.node_features(vocabulary=@range)",
 )  # fmt: skip
 """What long runs have found, and was mended."""
 

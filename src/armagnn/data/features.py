@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from armagnn.errors import DataError, ParameterError, ShapeError, shown
 
 MOST_ENTRIES: Final = 2**28
 """Of a one-hot matrix: 1 GiB."""
+MOST_LABELS: Final = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +76,9 @@ def node_features(
     chosen = dataset.feature_kinds if kinds is None else tuple(kinds)
     if vocabulary is not None:
         instance("vocabulary", vocabulary, (list, tuple, set, frozenset, range), "a list of node labels, integers")
+        vocabulary = list(islice(vocabulary, MOST_LABELS + 1))
+        if len(vocabulary) > MOST_LABELS:
+            raise ParameterError(f"vocabulary has more than {MOST_LABELS} labels; each would be a column.")
         vocabulary = [integer("a label of the vocabulary", label, -(2**63), 2**63 - 1) for label in vocabulary]
     labels, attributes = dataset.node_labels, dataset.node_attr
     known: tuple[int, ...] = ()

@@ -248,10 +248,11 @@ def converge(
 
 def check_state(name: str, state: Any, shape: tuple[int, ...], like: Tensor | CSR) -> Tensor:
     """Return a state of all stacks, node-major of shape (K, N * batch * F), from (K, ..., N, F)."""
-    if not isinstance(state, Tensor) or tuple(state.shape) != shape:
-        found = tuple(state.shape) if isinstance(state, Tensor) else type(state).__name__
-        raise ShapeError(f"{name} must be a tensor of shape {shape}, the states of all stacks, got {found}.")
+    if not isinstance(state, Tensor):
+        raise ShapeError(f"{name} must be a tensor of shape {shape}, the states of all stacks, got {shown(state)}.")
     checks.real_tensor(name, state, str(shape))
+    if tuple(state.shape) != shape:
+        raise ShapeError(f"{name} must have shape {shape}, the states of all stacks, got {tuple(state.shape)}.")
     if state.dtype != like.dtype or state.device != like.device:
         raise ParameterError(f"{name} is {state.dtype} on {state.device}, x {like.dtype} on {like.device}: use .to(x).")
     stacks, *batch, nodes, width = shape

@@ -307,8 +307,7 @@ def _checked_ids(ids: Tensor | Sequence[int]) -> Tensor:
 
 
 def _checked_pointer(ptr: Tensor, op: GraphOperator) -> Tensor:
-    if not isinstance(ptr, Tensor):
-        raise DTypeError(f"ptr must be a torch.Tensor of shape (G + 1,), got {type(ptr).__name__}.")
+    checks.tensor("ptr", ptr)
     if ptr.dtype not in checks.INTEGERS:
         raise DTypeError(f"ptr must hold integers, got {ptr.dtype}: use ptr.long().")
     if ptr.dim() != 1 or ptr.shape[0] < 2:

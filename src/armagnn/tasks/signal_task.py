@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.data.signals import SignalsDataset
-from armagnn.errors import ParameterError, ShapeError
+from armagnn.errors import ParameterError, ShapeError, shown
 from armagnn.nn import GraclusPool, activations, make_conv
 from armagnn.nn.feature_dropout import check_rate, drop
 from armagnn.nn.layer_sequence import LayerSequence
@@ -352,6 +352,8 @@ class SignalTask:
     ) -> Tensor:
         """The mean cross-entropy of the signals of a batch that count, without axes."""
         ids, counts = batch
+        if ids.shape != counts.shape or ids.dim() != 1:
+            raise ShapeError(f"a batch is ids and counts, (B,) both, got {shown(ids)} and {shown(counts)}.")
         losses = F.cross_entropy(
             ask(predict, self.inputs(ids), self.levels), self.y.index_select(0, ids), reduction="none"
         )

@@ -35,7 +35,8 @@ BLOB_DEVIATION: Final = 0.4
 TEST_SHARE: Final = 0.1
 VAL_SHARE: Final = 0.1
 """Of what is not for the test."""
-MOST_PER_CLASS: Final = 2**24
+MOST_PER_CLASS: Final = 100_000
+"""Minutes of work."""
 
 Points = NDArray[np.float64]
 

@@ -352,12 +352,10 @@ class SignalTask:
     ) -> Tensor:
         """The mean cross-entropy of the signals of a batch that count, without axes."""
         ids, counts = batch
-        if ids.shape != counts.shape or ids.dim() != 1:
+        if ids.dim() != 1 or ids.shape != counts.shape:
             raise ShapeError(f"a batch is ids and counts, (B,) both, got {shown(ids)} and {shown(counts)}.")
-        losses = F.cross_entropy(
-            ask(predict, self.inputs(ids), self.levels), self.y.index_select(0, ids), reduction="none"
-        )
-        return (losses * counts).sum() / counts.sum()
+        logits, y = ask(predict, self.inputs(ids), self.levels), self.y.index_select(0, ids)
+        return (F.cross_entropy(logits, y, reduction="none") * counts).sum() / counts.sum()
 
     @checked
     def metrics(self, predict: Callable[..., Tensor], split: str, target: Tensor | None = None) -> dict[str, Tensor]:

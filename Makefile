@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+NODE_STAMP := explore/node_modules/.installed
 
-.PHONY: run test lint bench wheel clean help
+.PHONY: run test lint bench wheel explorer browser clean help
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -12,7 +13,7 @@ help:  ## this list
 run: $(STAMP)  ## train the paper's network on the embedded Cora and show the result
 	$(BIN)/armagnn train --out runs/cora --overwrite
 
-test: $(STAMP) lint  ## linters, types, import contract, tests
+test: $(STAMP) lint browser  ## linters, types, import contract, tests
 	$(BIN)/pytest -n 2
 
 lint: $(STAMP)
@@ -22,6 +23,22 @@ lint: $(STAMP)
 
 bench: $(STAMP)  ## compare with PyTorch Geometric in one run
 	$(BIN)/armagnn bench cpu --out benchmarks/cpu.json
+
+explorer: $(NODE_STAMP)  ## build the explorer's script from explore/ (needs npm)
+	cd explore && npm run --silent check && npm run --silent build
+
+# What the tests of the explorer need: a browser, and npm's packages. Where these cannot be had the tests say so and skip.
+browser:
+	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null \
+		|| (export DEBIAN_FRONTEND=noninteractive; timeout 300 apt-get update -qq \
+			&& timeout 900 apt-get install -y -qq --no-install-recommends chromium) >/dev/null 2>&1 \
+		|| echo "chromium cannot be installed: its tests are skipped"
+	@! command -v npm >/dev/null || $(MAKE) --no-print-directory $(NODE_STAMP) >/dev/null 2>&1 \
+		|| echo "npm's packages cannot be installed: the tests that need them are skipped"
+
+$(NODE_STAMP): explore/package.json explore/package-lock.json
+	cd explore && timeout 600 npm ci --no-audit --no-fund --loglevel=error
+	touch $@
 
 wheel: $(STAMP)  ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation
@@ -37,4 +54,4 @@ $(STAMP): pyproject.toml src/armagnn_paper/pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) explore/node_modules dist build .pytest_cache .mypy_cache .ruff_cache

@@ -1,4 +1,4 @@
-"""The command line: ``armagnn train | predict | show | data | bench | reproduce | figure | results``."""
+"""The command line: ``armagnn train | predict | show | explore | data | bench | reproduce | figure | results``."""
 
 from armagnn import processors
 from armagnn.cli.app import app

@@ -39,6 +39,7 @@ COMMANDS: Final[dict[str, Lazy | Group]] = {
     "train": Lazy("armagnn.cli.train:app", "Train a network on the nodes of a graph, or on whole graphs."),
     "predict": Lazy("armagnn.cli.finished_runs:predict", "Write the predictions of a trained run as CSV."),
     "show": Lazy("armagnn.cli.finished_runs:show", "Show what was trained and how well."),
+    "explore": Lazy("armagnn.cli.explore:explore", "Move the poles of a filter in the browser."),
     "data": DATA,
     "bench": Lazy("armagnn.cli.bench:bench", "Measure the speed, and how well layers learn filters."),
 }

@@ -1,1 +1,5 @@
-"""Looking at what was trained."""
+"""Looking at filters and at what was trained."""
+
+from armagnn.explore.explorer_page import explorer_page
+
+__all__ = ["explorer_page"]

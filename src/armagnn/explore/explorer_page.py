@@ -1,0 +1,95 @@
+"""The explorer as one HTML file: responses of ARMA filters to move, which opens without a network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from armagnn.checks import instance
+from armagnn.filters import ARMAFilter
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,">
+<title>{title}</title>
+<style>body {{ margin: 0; }}</style>
+</head>
+<body>
+<main id="explorer"><noscript>The explorer needs JavaScript.</noscript></main>
+<script type="application/json" id="content">{content}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+_START = (
+    'armagnnExplorer.mount(document.getElementById("explorer"), '
+    'JSON.parse(document.getElementById("content").textContent));'
+)
+
+
+def explorer_page(filter: ARMAFilter | None = None, *, title: str = "ARMA explorer") -> str:
+    """Return the explorer as the text of one HTML file, which opens by a double click and asks for nothing outside.
+
+    Args:
+        filter: what to start with; a low-pass filter of order 4 if not given.
+        title: the title of the page.
+
+    Example:
+        >>> page = explorer_page(ARMAFilter(a=[0.9], b=[0.1]))
+        >>> page[:15], "http://" in page.replace("http://www.w3.org", "")
+        ('<!doctype html>', False)
+    """
+    return whole_page(filter_content(filter), title)
+
+
+def filter_content(filter: ARMAFilter | None) -> dict[str, Any]:
+    """Return a filter as the explorer takes it: real and imaginary parts of a and b.
+
+    Example:
+        >>> filter_content(ARMAFilter(a=[0.9], b=[0.1]))
+        {'a': [[0.9, 0.0]], 'b': [[0.1, 0.0]]}
+    """
+    if filter is None:
+        return {}
+    instance("filter", filter, ARMAFilter, "an ARMAFilter")
+    return {"a": _parts(filter.a), "b": _parts(filter.b)}
+
+
+def _parts(values: Tensor) -> list[list[float]]:
+    parts: list[list[float]] = torch.view_as_real(values.detach().cpu().to(torch.complex128)).tolist()
+    return parts
+
+
+def whole_page(content: Mapping[str, Any], title: str) -> str:
+    """Return the page of an explorer with this content."""
+    script = f"{bundle()}\n{_START}"
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    # the page can run its own script and nothing else, and has no way to ask for anything
+    policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:"
+    return _PAGE.format(
+        policy=policy,
+        title=_escaped(title),
+        content=json.dumps({**content, "page": True}, allow_nan=False).replace("<", "\\u003c"),
+        script=script,
+    )
+
+
+def bundle() -> str:
+    """Return the script of the explorer, built from ``explore/`` by esbuild."""
+    return files("armagnn.explore").joinpath("static", "explorer.js").read_text(encoding="utf-8").strip()
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;")

@@ -261,3 +261,19 @@ def test_the_committed_scores_have_this_form(table: Table) -> None:
         pytest.skip("no results beside the tests: not a checkout")
     head, *_ = path.read_text().splitlines()
     assert head == scores_csv(table, []).strip()
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
+def test_the_committed_searches_tried_the_settings_that_are_drawn_now(table: Table) -> None:
+    """A seed that goes by the place of a dataset in a list would draw others as soon as the list is longer."""
+    path = Path(__file__).parents[2] / "results" / "search" / f"{table.name}.csv"
+    if not path.exists():
+        pytest.skip("no results next to the tests: not a checkout")
+    tried: dict[tuple[str, str], set[tuple[str, ...]]] = {}
+    for row in csv.DictReader(path.read_text().splitlines()):
+        tried.setdefault((row["dataset"], row["method"]), set()).add(tuple(row[name] for name in table.search.shown))
+    for (dataset, method), settings in tried.items():
+        drawn = table.search.settings(dataset, method, table.search.budgets[dataset].settings)
+        contents = [{"edges": "plain"} | stored(table, dataset, config, method) for config in drawn]
+        now = {tuple(str(content[name]) for name in table.search.shown) for content in contents}
+        assert settings <= now or now <= settings  # unfinished searches have fewer; PPI has an older one, too

@@ -17,9 +17,10 @@ from armagnn.data import (
     load,
     load_graphs,
     load_signals,
+    verify,
 )
 from armagnn.data.arrays import pack_arrays
-from armagnn.data.loading import read_own
+from armagnn.data.loading import Place, read_own
 from armagnn.errors import DataError, UnknownNameError
 from data.tiny import graphs_arrays, multilabel_arrays, node_arrays
 
@@ -128,3 +129,21 @@ def test_read_own_finds_the_kind(tmp_path: Path) -> None:
     for content, kind in ((NODES, NodeDataset), (GRAPHS, GraphsDataset), (MANY, NodeDataset)):
         (tmp_path / "some.npz").write_bytes(content)
         assert isinstance(read_own(tmp_path / "some.npz"), kind)
+
+
+@pytest.mark.parametrize("name", [name for name, entry in CATALOGUE.items() if entry.embedded])
+def test_a_flipped_byte_of_an_embedded_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = Place.raw
+    monkeypatch.setattr(Place, "raw", lambda self: raw(self)[:-1] + bytes([raw(self)[-1] ^ 1]))
+    assert [check.state for check in verify([name])] == ["corrupt"]
+    with pytest.raises(DataError, match="SHA-256"):
+        (load if name == "cora" else load_graphs)(name)
+
+
+@pytest.mark.parametrize("name", [name for name, entry in CATALOGUE.items() if not entry.embedded])
+def test_every_kind_of_file_must_be_the_catalogues(name: str, own_folder: Path) -> None:
+    own_folder.mkdir()
+    assert {check.state for check in verify([name])} == {"missing"}
+    for file in CATALOGUE[name].files:
+        (own_folder / file).write_bytes(b"damaged")
+    assert {check.state for check in verify([name])} == {"corrupt"}

@@ -20,7 +20,7 @@ from armagnn.data.arrays import pack_arrays
 from armagnn.data.catalogue import find_entry
 from armagnn.data.dataset_statistics import Statistics
 from armagnn.data.graphs import parse_graphs_file
-from armagnn.data.locations import find, locate
+from armagnn.data.loading import find, locate
 from armagnn.errors import DataError
 from armagnn.files import write_atomic
 

@@ -7,8 +7,7 @@ from armagnn.data.dataset_statistics import statistics, statistics_of
 from armagnn.data.features import NodeFeatures, clustering, node_features, nodes_of
 from armagnn.data.fetching import fetch
 from armagnn.data.graphs import GraphsDataset, read_graphs_file
-from armagnn.data.loading import load, load_graphs, load_signals, read_own
-from armagnn.data.locations import verify
+from armagnn.data.loading import load, load_graphs, load_signals, read_own, verify
 from armagnn.data.nodes import NodeDataset, read_node_file
 from armagnn.data.scaling import Scaler
 from armagnn.data.sets.bench_hard import make_bench_hard

@@ -20,8 +20,7 @@ from armagnn.data.catalogue import (
     user_folder,
 )
 from armagnn.data.dataset_statistics import Statistics, statistics
-from armagnn.data.loading import kind_of, parse, prepared_name
-from armagnn.data.locations import locate
+from armagnn.data.loading import kind_of, locate, parse, prepared_name
 from armagnn.data.sets.news import parse_news, prepare_news
 from armagnn.errors import DataError, UnknownNameError
 from armagnn.files import write_atomic

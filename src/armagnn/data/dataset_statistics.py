@@ -18,8 +18,7 @@ from armagnn.checks import flag, instance
 from armagnn.data.arrays import NO_LABEL
 from armagnn.data.catalogue import all_entries, find_entry
 from armagnn.data.graphs import GraphsDataset
-from armagnn.data.loading import load_any, load_signals, prepared_name
-from armagnn.data.locations import locate
+from armagnn.data.loading import load_any, load_signals, locate, prepared_name
 from armagnn.data.nodes import SPLITS, NodeDataset
 from armagnn.data.sets.news import read_documents
 from armagnn.data.signals import SignalsDataset

@@ -9,8 +9,7 @@ from typing import Final
 
 from armagnn.data.arrays import pack_arrays, sha256_of
 from armagnn.data.catalogue import Entry, change_user_catalogue, check_name, find_entry, user_folder
-from armagnn.data.loading import parse
-from armagnn.data.locations import checked, find
+from armagnn.data.loading import check_file, find, parse
 from armagnn.data.sets.mnist import convert_mnist
 from armagnn.data.sets.news import convert_20news
 from armagnn.data.sets.planetoid import convert_planetoid
@@ -55,7 +54,7 @@ def fetch(name: str, *, get: Get = download) -> str:
     """
     entry = find_entry(name)
     place = find(entry, name)
-    if place is not None and (place.embedded or checked(name, entry, entry.file).state == "ok"):
+    if place is not None and (place.embedded or check_file(name, entry, entry.file).state == "ok"):
         return place.source
     folder = user_folder()
     path = folder / entry.file

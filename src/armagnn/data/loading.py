@@ -1,17 +1,26 @@
-"""Datasets by name or path, loaded as what they are: nodes, graphs or signals."""
+"""Datasets by name or path: where their files are, whether these are whole, and what they hold."""
 
 from __future__ import annotations
 
+import hashlib
 import os
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
-from armagnn.checks import choice
-from armagnn.data.arrays import opened, path_of, read_file, sha256_of
-from armagnn.data.catalogue import Entry, Kind, all_entries, find_entry
+from armagnn.checks import choice, instance
+from armagnn.data.arrays import check_digest, opened, path_of, read_file, sha256_of
+from armagnn.data.catalogue import (
+    DATA_VARIABLE,
+    Entry,
+    Kind,
+    all_entries,
+    find_entry,
+    folders,
+    read_user_catalogue,
+)
 from armagnn.data.graphs import GraphsDataset, parse_graphs_file, read_graphs_file
-from armagnn.data.locations import locate
 from armagnn.data.nodes import NodeDataset, parse_node_file, read_node_file
 from armagnn.data.scaling import FEATURES, Features
 from armagnn.data.sets.mnist import parse_mnist
@@ -162,3 +171,101 @@ def kind_of(content: bytes, source: str) -> Kind:
         if "ptr" in archive.headers:
             return "graphs"
         return "multilabel" if "features_packed" in archive.headers else "nodes"
+
+
+# ---------------------------------------------------------------------------------------------------------------- files
+
+
+@dataclass(frozen=True)
+class Place:
+    """A file that is there, with the checksums that it may have."""
+
+    path: Path
+    accepted: tuple[str, ...]
+    embedded: bool
+
+    @property
+    def source(self) -> str:
+        """What to call the file: its path, or ``embedded/...`` if a package carries it."""
+        return f"embedded/{self.path.name}" if self.embedded else str(self.path)
+
+    def content(self) -> bytes:
+        """The bytes of the file, which must have an accepted checksum."""
+        content = self.raw()
+        check_digest(content, self.source, *self.accepted)
+        return content
+
+    def raw(self) -> bytes:
+        """The bytes of the file, whatever they are."""
+        if self.embedded and not self.path.is_file():
+            raise DataError(f"{self.source}: is missing. Install again the package that should carry it.")
+        return read_file(self.path)
+
+
+def find(entry: Entry, name: str, file: str | None = None) -> Place | None:
+    """Find a file of a dataset; None if it is nowhere.
+
+    What ``data fetch`` converted on this machine has the checksum that is registered beside it: another version of
+    the compression library writes the same arrays as other bytes.
+    """
+    file = file or entry.file
+    sha256 = entry.files[file]
+    if entry.embedded:
+        return Place(Path(entry.folder, file), (sha256,), embedded=True)
+    for folder in folders():
+        if (folder / file).is_file():
+            own = read_user_catalogue(folder).get(name)
+            more = (own.sha256,) if own is not None and own.file == file else ()
+            return Place(folder / file, tuple(dict.fromkeys([sha256, *more])), embedded=False)
+    return None
+
+
+def locate(entry: Entry, name: str, file: str | None = None) -> Place:
+    """Find a file of a dataset, or say where it was looked for."""
+    place = find(entry, name, file)
+    if place is None:
+        looked = ", ".join(str(folder) for folder in folders())
+        raise DataError(
+            f"The file {file or entry.file!r} of dataset {name!r} was not found in: {looked}. "
+            f"Set {DATA_VARIABLE} to the folder that holds it, or get it with: armagnn data fetch {name}"
+        )
+    return place
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was found of one file."""
+
+    name: str
+    file: str
+    state: Literal["ok", "missing", "corrupt"]
+    note: str
+
+
+def verify(names: Iterable[str] = ()) -> list[Check]:
+    """Hash every file of these datasets (of all, if none is named) and compare with the catalogue.
+
+    Example:
+        >>> verify(["cora"])
+        [Check(name='cora', file='cora.npz', state='ok', note='embedded/cora.npz')]
+    """
+    if isinstance(names, str):
+        names = [names]
+    instance("names", names, (list, tuple, set, frozenset, dict), "a list of names of datasets")
+    entries = {name: find_entry(name) for name in names} or all_entries()
+    return [check_file(name, entry, file) for name, entry in entries.items() for file in entry.files]
+
+
+def check_file(name: str, entry: Entry, file: str) -> Check:
+    """Hash a file of a dataset and compare it with the catalogue."""
+    place = find(entry, name, file)
+    if place is None:
+        return Check(name, file, "missing", "")
+    try:
+        digest = hashlib.sha256(place.raw()).hexdigest()
+    except DataError as error:
+        return Check(name, file, "corrupt", str(error))
+    if digest in place.accepted:
+        return Check(name, file, "ok", place.source)
+    note = f"{place.source}: SHA-256 is {digest[:12]}..., not {place.accepted[0][:12]}..."
+    return Check(name, file, "corrupt", note)

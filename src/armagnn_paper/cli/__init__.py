@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from armagnn.cli.lazy_commands import Group, Lazy
+from armagnn.cli.app import Group, Lazy
 
 REPRODUCE: Final = "armagnn_paper.cli.reproduce"
 EXPERIMENTS: Final = "armagnn_paper.cli.experiments"

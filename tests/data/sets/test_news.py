@@ -15,7 +15,7 @@ import torch
 from armagnn.data import load_signals, make_news, statistics, statistics_of
 from armagnn.data.arrays import Arrays, pack_arrays
 from armagnn.data.catalogue import CATALOGUE, Entry, user_folder
-from armagnn.data.locations import verify
+from armagnn.data.loading import verify
 from armagnn.data.sets import news
 from armagnn.data.sets.news import parse_news, prepare_news, strip, tokens
 from armagnn.errors import DataError, ParameterError

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from armagnn.data import CATALOGUE
 from armagnn.data.arrays import Arrays, read_arrays
-from armagnn.data.locations import locate
+from armagnn.data.loading import locate
 from armagnn.data.nodes import ARRAYS
 from armagnn.data.sets import planetoid as reader
 from armagnn.data.sets.planetoid import convert_planetoid, read_pickle

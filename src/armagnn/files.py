@@ -29,7 +29,7 @@ def read_plain(path: Path, most: int) -> bytes:
 
 
 def write_atomic(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:
-    """Write bytes, or what a function writes, to a draft beside `path`, force it to the disk, and rename it to `path`.
+    """Write bytes, or what a function writes, to a draft in the same folder, sync it to the disk, rename it to `path`.
 
     Folders that are missing are made. A process that is killed leaves a draft at most, which :func:`is_draft` knows.
 

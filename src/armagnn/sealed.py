@@ -1,4 +1,4 @@
-"""Tables with a digest beside them: what was damaged or edited since it was written is refused, not believed.
+"""Tables with a digest in the same folder: a table that was damaged or edited since it was written is refused.
 
 A file ``SHA256SUMS`` in the folder of the tables has a line for each, as ``sha256sum --check SHA256SUMS`` reads them:
 the tables themselves are plain CSV for everyone. `write_sealed` keeps both in step, `read_sealed` and `read_table`
@@ -40,12 +40,12 @@ def read_sealed(folder: Traversable, name: str, *, needed: bool = True) -> str:
     known = _sums(folder).get(name, ())
     if not known and needed:
         raise DataError(
-            f"{path}: has no digest in {SUMS} beside it, so nobody can say that it is whole. Write it again with the "
-            f"command that makes it, or, if it is as it should be, give it one: armagnn results seal {path}"
+            f"{path}: has no digest in {SUMS} of its folder, so nobody can say that it is whole. Write it again with "
+            f"the command that makes it, or, if it is as it should be, give it one: armagnn results seal {path}"
         )
     if known and sha256(content).hexdigest() not in known:
         raise DataError(
-            f"{path}: is not what was written: its digest is another one than in {SUMS} beside it. Get both files "
+            f"{path}: is not what was written: its digest is another one than in {SUMS} of its folder. Get both files "
             f"again. If you changed it on purpose: armagnn results seal {path}"
         )
     try:
@@ -72,7 +72,7 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> list[dict[str, str]]:
 
 
 def rows_csv(kind: type[Any], rows: Iterable[Any], digits: int | None = None) -> bytes:
-    """The instances of a dataclass as a table, a column for each field; floats with so many significant digits."""
+    """The instances of a dataclass as a table, a column for each field; floats with `digits` significant digits."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(field.name for field in fields(kind))

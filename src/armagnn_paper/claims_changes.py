@@ -1,10 +1,10 @@
 """Claims: rational filters are robust to noise and to a changed graph, and they transfer to other graphs.
 
 Robustness (Sections 2, 3 and 4): networks are trained on Cora as it is and tested on a Cora that was changed: Gaussian
-noise of so many times the root mean square of the features on every feature of every node; a share of the edges
-removed; edges between random pairs of nodes added, as a share of those that there are.
+noise on every feature of every node, its deviation a multiple of the root mean square of the features; a share of the
+edges removed; edges between random pairs of nodes added, as a share of those that there are.
 
-Transfer (Section 4.2): the task is drawn, so that size and topology can be chosen: communities to be told apart, five
+Transfer (Section 4.2): the task is drawn, so that size and topology can be chosen: communities to be recognised, five
 of them, every node with 16 noisy features of which the graph's neighbourhoods average the noise. Networks (the paper's,
 16 units) are trained on one graph of the kind "home", 600 nodes with 6 neighbours on average, one edge in five to
 another community, and tested on all nodes of new graphs: of the same kind; of other sizes; sparser, denser, more mixed;
@@ -212,7 +212,7 @@ def _plane(generator: np.random.Generator, kind: Kind) -> tuple[Any, Any]:
 
 
 def measure_kind(method: str, kind: str, runs: int, epochs: int = 1000) -> list[ClaimRow]:
-    """Train on a graph of a kind; test on new graphs: of all kinds if it is "home", else of its own (native)."""
+    """Train on a graph of a kind; test on new graphs: of all kinds if it is "home", else of the same kind (native)."""
     dataset = draw_graph(KINDS[kind], 0)
     k, t = (2, 2) if method == "arma" else (3 if method == "chebyshev" else 1, 1)
 

@@ -205,7 +205,7 @@ def _band_gain(output: Tensor, mu: Tensor, U: Tensor) -> Tensor:
 
 
 def measure_norms(runs: int, epochs: int = EPOCHS) -> list[ClaimRow]:
-    """Train with and without L2 for so many epochs, and keep the spectral norms of all W_k, layer by layer."""
+    """Train with and without L2 for `epochs` epochs, and keep the spectral norms of all W_k, layer by layer."""
     dataset, chosen = cora(), replace(config("arma"), stacks=3, layers=2, last_stacks=3)
     rates = (chosen.input_dropout, chosen.hidden_dropout, chosen.skip_dropout)
     settings = [Setting(run, chosen.lr, l2, rates) for l2 in DECAYS for run in range(runs)]

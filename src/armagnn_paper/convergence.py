@@ -1,4 +1,4 @@
-"""The convergent layer of Theorem 1 beside the layer with T fixed: Cora, Citeseer, and chains that need a long reach.
+"""The convergent layer of Theorem 1 and the layer of T steps: Cora, Citeseer, and chains that need a long reach.
 
 The network is one ARMA layer and a linear readout, so that the reach of the layer is that of the network. All settings
 are fixed here; those of the chains were adapted on seed 0 until the strongest layer learned, the others were not chosen
@@ -92,7 +92,7 @@ class ReachTask:
 
 
 def chain(hops: int, counts: tuple[int, int, int] = (4, 4, 12)) -> ReachTask:
-    """Chains of ``hops`` + 1 nodes, of two classes: the first node says which, and the last is to be told.
+    """Chains of ``hops`` + 1 nodes, of two classes: the first node shows the class, and the last is to be classified.
 
     Only the first node has features: one of two, by the class, of a strength between 0.5 and 1.5. Nothing that is
     nearer to the last node tells it anything.

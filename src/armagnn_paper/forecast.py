@@ -252,7 +252,7 @@ def measure(table: Table, wanted: Sequence[tuple[Cell, Config]], path: Path, dev
             continue
         trainings, experiment = min(table.most(config), MOST), experiment_of(config)
         settings = [experiment.setting(seed) for seed in range(trainings)]
-        trials = experiment.trials(settings, 0, place, table.beside)
+        trials = experiment.trials(settings, 0, place, table.other_rules)
         paces.append(Pace(*cell, name, trainings, trials.probe(STEPS) / trainings))
         write_sealed(path, to_csv(paces))
         yield paces[-1]

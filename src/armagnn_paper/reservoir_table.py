@@ -1,4 +1,4 @@
-"""Reservoir ARMA beside the trained layer (Section 4.1): Cora, Citeseer, Bench-hard and MUTAG.
+"""Reservoir ARMA and the trained layer (Section 4.1): Cora, Citeseer, Bench-hard and MUTAG.
 
 Nothing of a reservoir is trained but a ridge regression on its states. What has to be chosen (contraction, spread,
 input scale, units, pool, strength of the ridge) is chosen by the accuracy on validation data, once for a dataset, or
@@ -85,7 +85,7 @@ class ReservoirRow:
 
 
 def grid(dataset: str) -> list[ReservoirSettings]:
-    """Return what is tried, narrow reservoirs first; the ridge is tried beside it."""
+    """Return the parameters that are tried, narrow reservoirs first; each is tried with every ridge."""
     nodes = choice("dataset", dataset, DATASETS) in NODES
     sizes = [(64, 8), (256, 8)] if nodes else [(16, 4), (64, 4)]
     contractions = (0.8, 0.9, 0.95, 0.98) if nodes else (0.8, 0.95) if dataset == "mutag" else (0.9, 0.97)
@@ -100,7 +100,7 @@ def grid(dataset: str) -> list[ReservoirSettings]:
 
 @dataclass(frozen=True, eq=False)
 class ReservoirTask:
-    """A graph (or many in one), its features, and what is to be told of its nodes (or of each graph)."""
+    """A graph (or many in one), its features, and the labels to predict, of its nodes or of each graph."""
 
     x: Any
     op: GraphOperator
@@ -189,7 +189,7 @@ def measure(dataset: str, runs: int = RUNS, settings: list[ReservoirSettings] | 
 
     Args:
         dataset: ``"cora"``, ``"citeseer"``, ``"bench-hard"`` or ``"mutag"``.
-        runs: how many, each with a seed of its own; in every fold, where there are folds.
+        runs: the number of runs, each with another seed; in every fold, where there are folds.
         settings: what is tried, `grid` by default.
     """
     choice("dataset", dataset, DATASETS)

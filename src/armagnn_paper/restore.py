@@ -1,7 +1,8 @@
 """Trials from exported tables: a clone goes on from the rows that are committed, without the store they came from.
 
 A row has the hash of its configuration, not the configuration itself: that is the one its cell has now, if the hash
-says so. A row of other settings cannot be told again and is left out, as are tables that no store makes.
+says so. A row of other settings is left out, because its configuration is not known any more. Tables that no store
+makes are left out, too.
 """
 
 from __future__ import annotations

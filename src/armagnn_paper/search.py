@@ -61,7 +61,7 @@ class Search:
     """How the settings of a table are searched.
 
     Attributes:
-        space: the settings that are tried of a cell, so many; the first is the paper's.
+        space: gives the settings that are tried of a cell, for a cell and their number; the first is the paper's.
         budgets: what may be spent, by dataset.
         shown: the fields of a setting that the table of scores shows, as the store names them.
         drawn: by dataset, the seeds of the settings of datasets that were searched before these became a function of
@@ -74,7 +74,7 @@ class Search:
     drawn: Mapping[str, Sequence[int]]
 
     def generator(self, dataset: str) -> np.random.Generator:
-        """What draws the settings of a dataset: no other dataset has a part in it."""
+        """The generator that draws the settings of a dataset. It depends on the name of the dataset alone."""
         own = [int.from_bytes(hashlib.sha256(dataset.encode()).digest()[:8])]
         return np.random.default_rng(self.drawn.get(dataset, own))
 

@@ -92,7 +92,7 @@ class Table:
         beyond_protocols: further protocols, done when they are named.
         protocols_of: the protocols that a dataset and a method have, where that differs.
         labels: what the store keeps of a protocol, besides its name.
-        beside: stopping rules whose results are kept in addition to the one that is reported.
+        other_rules: stopping rules whose results are kept in addition to the one that is reported.
         places: (run, fold) of every trial of a cell, for a number of runs.
         by_fold: every fold chooses its own settings.
     """
@@ -112,7 +112,7 @@ class Table:
     beyond_protocols: tuple[str, ...] = ()
     protocols_of: Callable[[str, str], tuple[str, ...]] | None = None
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    beside: tuple[str, ...] = ()
+    other_rules: tuple[str, ...] = ()
     places: Callable[[int], list[tuple[int, int]]] = lambda runs: [(run, 0) for run in range(runs)]
     by_fold: bool = False
 
@@ -197,7 +197,7 @@ class Table:
     def finished(self, there: Collection[tuple[int, int]]) -> set[tuple[int, int]]:
         """Of the trials (run, fold) of a cell, those whose folds are not half done: the first to end are not its mean.
 
-        Half done folds have fewer runs than another, or gaps between them. Where runs have folds of their own, all
+        Half done folds have fewer runs than another, or gaps between them. Where every run has another fold, all
         below the first run that is missing count.
 
         Example:
@@ -320,15 +320,15 @@ class Job:
 
     def make(self) -> Trials:
         """Its trials, ready to run; where two have the same setting, it is trained once."""
-        first, beside = self.trials[0], table_of(self.table).beside
+        first, other_rules = self.trials[0], table_of(self.table).other_rules
         settings = list(dict.fromkeys(self.settings()))
-        return experiment_of(first.config).trials(settings, first.fold, self.device, beside)
+        return experiment_of(first.config).trials(settings, first.fold, self.device, other_rules)
 
 
 def work(job: Job) -> Iterator[Record | None]:
     """Train a batch and yield a record for every trial as it stops; None as `Trials.in_turns` does.
 
-    On a GPU every job has a stream of its own: what several have queued is done side by side.
+    On a GPU every job has a separate stream, so that jobs run at the same time.
     """
     device = torch.device(job.device)
     return on_own_stream(_train(job), device) if device.type == "cuda" else _train(job)
@@ -362,7 +362,7 @@ def metrics_of(outcome: Outcome, *, tests: bool) -> dict[str, float]:
         ({'accuracy': 50.0, 'val_loss': 1.0}, {'val_loss': 1.0})
     """
     found = dict(outcome.test) if tests else {}
-    for rule, other in outcome.beside.items() if tests else ():
+    for rule, other in outcome.other_rules.items() if tests else ():
         found |= {f"{name}_{rule}": value for name, value in other.items() if name != "loss"}
     found |= {f"val_{name}": value for name, value in outcome.val.items()}
     found.pop("loss", None)

@@ -193,7 +193,7 @@ SIGNALS: Final = Table(
     protocols=("paper", "defferrard", "tuned"),
     protocols_of=_signal_protocols,
     labels={"paper": {"reading": "text"}, "defferrard": {"reading": "defferrard"}, "tuned": {"reading": "defferrard"}},
-    beside=("last",),
+    other_rules=("last",),
 )
 
 
@@ -295,7 +295,7 @@ GRAPHS: Final = Table(
         },
     ),
     beyond_datasets=("bench-hard-small",),
-    beside=("loss", "last", "first"),
+    other_rules=("loss", "last", "first"),
     places=lambda runs: [(run, fold) for fold in range(10) for run in range(runs)],
     by_fold=True,
 )

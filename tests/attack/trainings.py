@@ -190,7 +190,7 @@ def training_room() -> Iterator[Call]:
     yield Call(
         "training.Trials", trials,
         {"build": build, "task": task, "settings": [setting], "epochs": 2, "patience": 2, "stop_on": "loss",
-         "beside": ("accuracy",), "device": "cpu", "dtype": torch.float32},
+         "other_rules": ("accuracy",), "device": "cpu", "dtype": torch.float32},
     )  # fmt: skip
     yield Call(
         "training.Setting", lambda **a: trials(settings=[training.Setting(**a)]),

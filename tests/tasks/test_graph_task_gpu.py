@@ -31,7 +31,12 @@ def make(method: str, device: str, **changes: Any) -> Trials:
         return GraphNet(method, 9, 2, hidden=8, options=OPTIONS[method])
 
     task = GraphTask(mutag, build(), folds(mutag)[0], batch_size=32, device=device, dtype=torch.float64)
-    options: dict[str, Any] = {"epochs": 30, "patience": 6, "stop_on": "loss", "beside": ("accuracy", "last", "first")}
+    options: dict[str, Any] = {
+        "epochs": 30,
+        "patience": 6,
+        "stop_on": "loss",
+        "other_rules": ("accuracy", "last", "first"),
+    }
     return Trials(
         build, task, SETTINGS, **options | changes, device=device, dtype=torch.float64,
     )  # fmt: skip
@@ -48,8 +53,8 @@ def test_a_recorded_training_is_the_one_on_the_processor(method: str) -> None:
         for name in ("train_loss", "val_loss"):
             assert there.history[name] == pytest.approx(here.history[name], abs=1e-7)
         assert there.test == pytest.approx(here.test, abs=1e-7)
-        assert there.beside["last"] == pytest.approx(here.beside["last"], abs=1e-7)
-        assert there.beside.keys() == here.beside.keys()
+        assert there.other_rules["last"] == pytest.approx(here.other_rules["last"], abs=1e-7)
+        assert there.other_rules.keys() == here.other_rules.keys()
         for name, value in there.state.items():
             torch.testing.assert_close(value, here.state[name], rtol=1e-6, atol=1e-6)
 

@@ -106,7 +106,7 @@ def test_it_is_a_plain_training_loop(numbers: GraphsDataset, monkeypatch: pytest
 def test_trials_go_on_from_within(mutag: GraphsDataset, padded: bool) -> None:
     def make() -> Trials:
         task = make_task(mutag, make_net("arma"), padded=padded)
-        options = {"epochs": 8, "patience": 3, "stop_on": "accuracy", "beside": ("loss", "last", "first")}
+        options = {"epochs": 8, "patience": 3, "stop_on": "accuracy", "other_rules": ("loss", "last", "first")}
         return Trials(lambda: make_net("arma"), task, SETTINGS[:2], dtype=F64, **options)  # type: ignore[arg-type]
 
     states: list[dict[str, Any]] = []
@@ -118,8 +118,8 @@ def test_trials_go_on_from_within(mutag: GraphsDataset, padded: bool) -> None:
     assert again.done > 0
     rest = {o.setting: o for o in again.run()}
     for setting, outcome in rest.items():
-        assert (outcome.test, outcome.beside) == (whole[setting].test, whole[setting].beside)
-        assert set(outcome.beside) == {"loss", "last", "first"}
+        assert (outcome.test, outcome.other_rules) == (whole[setting].test, whole[setting].other_rules)
+        assert set(outcome.other_rules) == {"loss", "last", "first"}
         assert all(torch.equal(value, whole[setting].state[name]) for name, value in outcome.state.items())
 
 

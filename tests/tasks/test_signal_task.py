@@ -170,7 +170,7 @@ def trials_of(seeds: list[int], method: str = "arma", epochs: int = 3, p: float 
     build = partial(net, method, hidden_dropout=p, skip_dropout=p if method == "arma" else 0.0)
     task = SignalTask(dataset(), build(), batch_size=8)
     settings = [Setting(seed, lr=0.01, l2=1e-4) for seed in seeds]
-    return Trials(build, task, settings, epochs=epochs, patience=epochs, stop_on="accuracy", beside=("last",))
+    return Trials(build, task, settings, epochs=epochs, patience=epochs, stop_on="accuracy", other_rules=("last",))
 
 
 @pytest.mark.parametrize("method", ["arma", "gcn", "chebyshev", "cayley"])

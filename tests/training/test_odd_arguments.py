@@ -59,7 +59,7 @@ def trials(task: NodeTask, **options: Any) -> Trials:
         {"epochs": 2**33},
         {"patience": 0},
         {"patience": 2**62 + 1},
-        {"beside": ("best",)},
+        {"other_rules": ("best",)},
         {"device": "gpu"},
         {"device": "cuda:99"},
         {"build": lambda: None},

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from armagnn.errors import UnknownNameError
-from armagnn.training.stopping import BESIDE, Keeper
+from armagnn.training.stopping import ALL_RULES, Keeper
 
 Curve = list[tuple[float, float]]
 values = st.sampled_from([0.1, 0.2, 0.5, 0.9])
@@ -35,7 +35,7 @@ def by_hand(rule: str, patience: int, curve: Curve) -> tuple[int, int]:
     return where, kept
 
 
-@pytest.mark.parametrize("rule", BESIDE)
+@pytest.mark.parametrize("rule", ALL_RULES)
 @settings(deadline=None, max_examples=60)
 @given(curves=curves, patience=st.integers(1, 9))
 def test_each_trial_is_kept_as_if_alone(rule: str, curves: list[Curve], patience: int) -> None:

@@ -96,7 +96,7 @@ def cora_case() -> Case:
 
 
 def compare_layers(rounds: int = 5) -> Iterator[Comparison]:
-    """Measure one row after the other: training step, inference and memory of the layer beside PyG's ``ARMAConv``."""
+    """Measure one row after the other: training step, inference and memory of the layer and of PyG's ``ARMAConv``."""
     check_sizes(rounds=rounds)
     cora, large = cora_case(), large_case()
 
@@ -118,7 +118,7 @@ def compare_layers(rounds: int = 5) -> Iterator[Comparison]:
 
 
 def peak_of_training_step(which: str) -> float:
-    """Return the peak memory that a training step of the large case adds, in MiB, measured in a process of its own."""
+    """Return the peak memory that a training step of the large case adds, in MiB, measured in a separate process."""
     choice("layer", which, ("ours", "pyg", "edges"))
     if not STATUS.exists():
         return float("nan")
@@ -162,7 +162,7 @@ def compare_products(widths: tuple[int, ...] = (16, 50, 64, 192), rounds: int = 
 def compare_peers(
     rounds: int = 3, nodes: int = 20_000, nonzeros: int = 560_000, width: int = 64
 ) -> Iterator[Comparison]:
-    """Measure a training step of GAT, GraphSAGE and GIN beside PyG's, with a gradient of the input."""
+    """Measure a training step of GAT, GraphSAGE and GIN, ours and PyG's, with a gradient of the input."""
     check_sizes(rounds=rounds, nodes=nodes, nonzeros=nonzeros, width=width)
     if width % HEADS:
         raise ParameterError(f"width is {width}; GAT needs a multiple of {HEADS}, the number of its heads.")

@@ -106,7 +106,7 @@ def _peak_gib(step: Callable[[], None]) -> float:
 
 
 def compare_gpu(pyg: bool = True, runs: int = 100) -> Iterator[Comparison]:
-    """Measure each size: ours launched one by one and as a captured graph, beside PyG.
+    """Measure each size: ours launched one by one and as a captured graph, and PyG.
 
     Then an epoch of QM9 and a training on MNIST. TF32 stays off.
     """

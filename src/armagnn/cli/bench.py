@@ -1,4 +1,4 @@
-"""``armagnn bench``: how fast this is beside PyTorch Geometric, and how well layers learn filters."""
+"""``armagnn bench``: how fast this is, compared with PyTorch Geometric, and how well layers learn filters."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def bench(
 ) -> None:
     """Compare with PyTorch Geometric's ARMAConv in one run and print the ratios; or compare layers as learners.
 
-    `batches` is a training step on 64 molecules with PyG's loader beside it, `signals` one of the network for MNIST,
-    `trials` ten seeds as one batch beside ten trainings in a row, `peers` GAT, GraphSAGE and GIN beside PyG's own; all
+    `batches` is a training step on 64 molecules also with PyG's loader, `signals` one of the network for MNIST,
+    `trials` ten seeds as one batch and ten trainings in a row, `peers` GAT, GraphSAGE and GIN here and in PyG; all
     are parts of `cpu`.
     `filter-learning` trains ARMA, Chebyshev, GCN, Cayley and polynomial layers with one budget of parameters to filter
     images like a low-pass, high-pass, band-pass, band-rejection and comb filter.

@@ -28,7 +28,7 @@ def output_console() -> Console:
 
 
 def notes_console() -> Console:
-    """The console of what is said beside the results: standard error."""
+    """The console of notes and progress: standard error."""
     return Console(stderr=True, **PLAIN)
 
 

@@ -33,7 +33,7 @@ def _table(console: Console, *columns: str, title: str | None = None) -> Table:
 
 
 def _show(console: Console, found: Statistics, title: str, paper: Mapping[str, str] | None = None) -> None:
-    """Print statistics, beside the paper's where it has any."""
+    """Print statistics, and the paper's where it has any."""
     table = _table(console, "statistic", "file", *(["paper"] if paper is not None else []), title=title)
     for key in dict.fromkeys([*found, *(paper or {})]):
         table.add_row(key, str(found.get(key, "")), *([paper.get(key, "")] if paper is not None else []))
@@ -90,7 +90,7 @@ def bound(
 ) -> None:
     """Show what no network that passes messages can do better than on these graphs, because some look alike to it.
 
-    It sees the features of the nodes and who is joined with whom; where edges have labels, the same is told for one
+    It sees the features of the nodes and who is joined with whom; where edges have labels, the same follows for one
     that would see those too.
     """
     graphs = room.load_graphs(name)
@@ -167,7 +167,7 @@ def make_bench_hard(
         ),
     ] = None,
 ) -> None:
-    """Draw a Bench-hard set by the published recipe and show its statistics, beside the published ones."""
+    """Draw a Bench-hard set by the published recipe and show its statistics and the published ones."""
     name = "bench-hard-small" if small else "bench-hard"
     out = out or Path(f"{name}-{seed}.npz")
     if out.suffix != ".npz":

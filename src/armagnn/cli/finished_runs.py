@@ -59,7 +59,7 @@ def predict(
 
     Of a run on nodes: node, split (train, val, test or empty), label (the most probable), p_0, p_1, ... Where a node
     may have many labels, as in PPI: node, graph, split, labels (those more probable than not, with blanks between),
-    p_0, ..., each with a probability of its own. Of a regression: node, split, target (the value, in its own units).
+    p_0, ..., the probability of each label. Of a regression: node, split, target (the value, in its own units).
 
     Of a run on graphs (`armagnn train graphs`): graph, label, and p_CLASS for each class, or the real targets in their
     own units; with --data of new graphs, which need no labels (and the training data are not needed then), without it

@@ -34,7 +34,7 @@ REGISTERED: Final = ("file", "sha256", "kind", "source", "licence", "statistics"
 """What ``catalogue.json`` has of an entry, in this order."""
 PLUGINS: Final = "armagnn.datasets"
 DATA_VARIABLE: Final = "ARMAGNN_DATA"
-SHARED_FOLDER: Final = Path("..", "shared", "data")  # beside a checkout, relative to the current directory
+SHARED_FOLDER: Final = Path("..", "shared", "data")  # next to a checkout, relative to the current directory
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 

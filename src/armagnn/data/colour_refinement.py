@@ -30,8 +30,8 @@ def refined_classes(
     from the features of the nodes, and their self-loops, as first colours; weights of edges are seen. Graphs of one
     class give the same output in every network of `armagnn.tasks.GraphNet`, whatever its weights and depth: ARMA, GCN,
     Chebyshev, CayleyNet, GAT, GraphSAGE, GIN (Xu et al., *How powerful are graph neural networks?*, 2019). A multiset
-    is told by the sum of random numbers of 64 bits, one for each colour: two different ones are taken for the same once
-    in 10^19 comparisons.
+    is recognised by the sum of random numbers of 64 bits, one for each colour: two different multisets are taken for
+    the same once in 10^19 comparisons.
 
     Args:
         dataset: the graphs.
@@ -74,9 +74,9 @@ def refined_classes(
         before, (colour, count) = count, _numbered(np.stack([colour.astype(np.uint64), seen], axis=1))
         if count == before:
             break
-    told = np.zeros(dataset.num_graphs, np.uint64)
-    np.add.at(told, dataset.graph.numpy(force=True), numbers(count)[colour])
-    return torch.from_numpy(np.unique(told, return_inverse=True)[1])
+    sums = np.zeros(dataset.num_graphs, np.uint64)
+    np.add.at(sums, dataset.graph.numpy(force=True), numbers(count)[colour])
+    return torch.from_numpy(np.unique(sums, return_inverse=True)[1])
 
 
 @dataclass(frozen=True)

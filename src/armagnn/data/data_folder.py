@@ -93,8 +93,8 @@ def remove(name: str) -> str:
 def make_news(seed: int = 0, *, force: bool = False) -> tuple[str, Statistics]:
     """Prepare 20news from its raw documents and register the result; return where it is, and its statistics.
 
-    The file lies in the data folder beside ``catalogue.json``, which has its checksum: both can be copied to a machine
-    that has no gensim. One that is there is left as it is, unless with `force`.
+    The file lies in the data folder, as does ``catalogue.json``, which has its checksum: both can be copied to a
+    machine that has no gensim. A file that is there stays as it is, unless with `force`.
 
     Example:
         >>> make_news()  # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""What a dataset is like, in numbers, to be put beside the paper's."""
+"""The statistics of a dataset, to compare with the paper's."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def path_lengths(
 
 @dataclass(frozen=True)
 class _Piece:
-    """One large component, or all small ones, each of whose nodes has a `bit` of its own within its component."""
+    """One large component, or all small ones, each of whose nodes has a different `bit` within its component."""
 
     matrix: sp.csr_array
     nodes: NDArray[np.int64]

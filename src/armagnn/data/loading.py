@@ -205,8 +205,8 @@ class Place:
 def find(entry: Entry, name: str, file: str | None = None) -> Place | None:
     """Find a file of a dataset; None if it is nowhere.
 
-    What ``data fetch`` converted on this machine has the checksum that is registered beside it: another version of
-    the compression library writes the same arrays as other bytes.
+    What ``data fetch`` converted on this machine has the checksum that the user's catalogue registers: another version
+    of the compression library writes the same arrays as other bytes.
     """
     file = file or entry.file
     sha256 = entry.files[file]

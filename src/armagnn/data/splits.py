@@ -83,7 +83,7 @@ def own_split(dataset: GraphsDataset) -> Fold:
     """
     instance("dataset", dataset, GraphsDataset, "a set of graphs")
     if dataset.split is None:
-        raise DataError(f"{dataset.name} has no split of its own: take one of its ten folds.")
+        raise DataError(f"{dataset.name} comes without a split: take one of its ten folds.")
     train, val, test = ((dataset.split == part).nonzero().squeeze(1) for part in range(3))
     return Fold(train, val, test)
 

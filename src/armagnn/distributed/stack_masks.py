@@ -1,7 +1,7 @@
 """The dropout masks of some of the stacks: those columns of the masks that one process would draw for all stacks.
 
 A layer numbers the entries of X V, shape (N * batch, K * F_out), row by row, and an entry's number decides whether it
-is dropped (`armagnn.kernels.random`). A rank that holds a few of the stacks asks for the numbers of its own entries.
+is dropped (`armagnn.kernels.random`). A rank that holds a few of the stacks draws the numbers of these stacks only.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from armagnn.training.run_folder import Run
 
 BANDS: Final = 25
 MOST_NODES: Final = 2000
-"""Of a run on graphs, so many nodes of test graphs are looked at; they are one graph of many components."""
+"""The most nodes of test graphs that are looked at in a run on graphs; they are one graph of many components."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -114,7 +114,7 @@ def of_stacks(act: Activation, z: Tensor, leading: Sequence[int], nodes: int) ->
 def fused(act: str | Activation | None) -> Fused | None:
     """Return how the kernels apply this activation, or None if torch must.
 
-    Fused are those whose derivative can be told from their value, so that the input need not be kept.
+    Fused are those whose derivative follows from their value, so that the input need not be kept.
 
     Example:
         >>> fused("relu"), fused(torch.nn.GELU())

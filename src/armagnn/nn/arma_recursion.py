@@ -150,8 +150,8 @@ def outputs(conv: ARMAConv, xs: Any, graphs: Any, edge_weight: Any = None) -> It
         raise ParameterError(_NO_WEIGHT)
     if not conv.shared_weights and len(instants) != conv.num_layers:
         raise ShapeError(
-            f"the sequence has {len(instants)} steps, but the layer has weights of its own for each of its "
-            f"num_layers={conv.num_layers}: pass so many, or make it with shared_weights=True."
+            f"the sequence has {len(instants)} steps, but the layer has separate weights for each of its "
+            f"num_layers={conv.num_layers}: pass as many, or make it with shared_weights=True."
         )
     recursion: Recursion | None = None
     for t, (x, op) in enumerate(instants):
@@ -168,7 +168,7 @@ def outputs(conv: ARMAConv, xs: Any, graphs: Any, edge_weight: Any = None) -> It
 def next_state(conv: ARMAConv, state: Tensor | None, x: Any, graph: Any, edge_weight: Tensor | None = None) -> Tensor:
     """Return X(t + 1) of all stacks from X(t), shape (K, ..., N, F_out) both; a state of None is the beginning."""
     if not conv.shared_weights:
-        raise ParameterError("a layer with weights of its own for each step cannot stream: use shared_weights=True.")
+        raise ParameterError("a layer with separate weights for each step cannot stream: use shared_weights=True.")
     x, op = conv._checked(x, graph, edge_weight)
     if conv.fixed_point is not None:
         check_operator(op)

@@ -144,7 +144,7 @@ class _Responses(torch.autograd.Function):
         info: Any, dims: tuple[int | None, ...], zoom: Tensor, iterations: int, order: int, e: Tensor
     ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
         zoom = zoom.unsqueeze(0) if dims[0] is None else zoom.movedim(dims[0], 0)
-        if dims[3] is not None:  # frequencies of their own
+        if dims[3] is not None:  # each graph has other frequencies
             e = e.movedim(dims[3], 0)
             e = e.reshape(e.shape[0], *[1] * (zoom.dim() - 1), *e.shape[1:])
         return _Responses.apply(zoom, iterations, order, e), (0, 0)  # type: ignore[no-untyped-call]

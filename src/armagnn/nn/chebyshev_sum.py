@@ -104,7 +104,7 @@ class Shifted:
     """E = sL - I as a recursion of that degree wants it: `plus` is one launch.
 
     Where every diagonal entry is known to be one, and so to be stored, E has the pattern of L. Otherwise, and where a
-    single product is not worth new values, -I is added with the rest, in a pass of its own.
+    single product is not worth new values, -I is added with the rest, in a separate pass.
     """
 
     def __init__(self, op: GraphOperator, scale: float, degree: int) -> None:

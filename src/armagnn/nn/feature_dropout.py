@@ -18,7 +18,7 @@ Features = TypeVar("Features", Tensor, CSR, Tensor | CSR)
 class Zero(float):
     """A drop rate of 0 that uses up the seed of its mask, as a tensor that is 0 would.
 
-    So the masks that a trial draws are the same whether the trials beside it drop something here or not.
+    So the masks of a trial do not depend on whether the other trials of its batch drop something here.
     """
 
 

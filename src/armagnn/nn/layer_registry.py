@@ -128,7 +128,7 @@ def make_conv(name: str, in_channels: int, out_channels: int, **hyperparameters:
         in_channels: features of a node.
         out_channels: features of a node in the output.
         hyperparameters: arguments of the layer's class. For ``gcn``, ``gat``, ``sage``, ``gin`` and ``mlp`` also
-            ``num_layers``: with 2 or more the result is a `LayerSequence` of so many.
+            ``num_layers``: with 2 or more the result is a `LayerSequence` of that number of layers.
 
     Example:
         >>> make_conv("chebyshev", 8, 16, order=3)

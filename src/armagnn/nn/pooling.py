@@ -15,8 +15,8 @@ from armagnn.operators.batches import GraphBatch
 from armagnn.torch_private import traced
 
 WHOLE: Final = 1 << 11
-"""Graphs (and what a batch is padded by) of so many nodes at most are summed node after node on a GPU; in batches that
-may have larger ones, in pieces, side by side."""
+"""A GPU sums graphs (and what a batch is padded by) of at most this number of nodes node after node; in batches that
+may have larger ones, in pieces, at the same time."""
 
 
 class SumPool(nn.Module):

@@ -44,7 +44,7 @@ class Spectrum(NamedTuple):
 
 
 def spectral_pays(op: GraphOperator, signals: int, degree: int, channels: tuple[int, int]) -> bool:
-    """Return whether so many signals are filtered faster in the frequencies than by a recursion of that degree.
+    """Return whether this number of signals is filtered faster in the frequencies than by a recursion of that degree.
 
     The dense products meet all channels, F_in and F_out; a recursion the fewer of them, D times.
 

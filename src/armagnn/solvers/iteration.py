@@ -20,7 +20,7 @@ Map = Callable[[Tensor, Tensor], Tensor]
 """g(x, rows): the image of states x, shape (P', D), of the problems whose numbers are ``rows``, shape (P')."""
 
 ROUNDING = 4.0
-"""A residual of so many units of rounding of the state is none."""
+"""A residual below this number of units of rounding of the state counts as zero."""
 
 
 @checked

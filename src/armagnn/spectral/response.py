@@ -181,7 +181,7 @@ def _energy(U: Tensor, x: Tensor | CSR) -> Tensor:
 
 
 def _heard(component: Tensor, silent: float, size: Tensor) -> Tensor:
-    """Return where a component is more than rounding, beside the size of the signal: means of features may cancel."""
+    """Return where a component is more than rounding of a signal of this size: means of features may cancel."""
     heard: Tensor = component.abs() > float(silent) * size.norm(dim=-1, keepdim=True)
     return heard
 

@@ -151,7 +151,7 @@ class GraphTask:
 
     Features are scaled by what the training graphs of the fold have, targets of a regression likewise (`fit_scalers`).
     A network with one output for each target learns them all, and its loss is the mean over targets; of one with a
-    single output, every trial learns a target of its own, its ``target``. The order of the batches is a function of the
+    single output, every trial learns another target, its ``target``. The order of the batches is a function of the
     fold's number and the epoch: trials that share a fold share it. On a GPU batches are built there, and padded (see
     `GraphBatches.take_padded`) to one of a few sizes, so that a step of each can be recorded. Padding may change the
     last bits of a sum, so the size is a function of the batch alone.

@@ -288,7 +288,7 @@ class SignalTask:
                 "network takes the features of a table."
             )
         if features == "table" and dataset.table is None:
-            raise ParameterError("features='table' needs a dataset whose nodes have features of their own.")
+            raise ParameterError("features='table' needs a dataset whose nodes have features.")
         self.dataset, self.batch_size, self.order, self.dtype = dataset, batch_size, order, dtype
         self.device = checks.device(device)
         if dataset.num_classes > net.num_classes:
@@ -333,7 +333,7 @@ class SignalTask:
 
     @checked
     def inputs(self, ids: Tensor) -> Tensor | CSR:
-        """What the network takes of these signals, beside the levels."""
+        """The input of the network for these signals; the levels are its other argument."""
         if not ids.is_cuda:  # on a GPU, looking at them would wait for it
             ids = checks.ids("ids", ids, len(self.x))
         values = self.x.index_select(0, ids).to(self.dtype) * self.node_scale

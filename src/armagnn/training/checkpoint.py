@@ -31,7 +31,7 @@ PART = re.compile(r"[1-9]\d*-\d+\.safetensors")
 
 
 class Checkpoint:
-    """The checkpoint of the trial `key`, in a folder of its own under `folder`.
+    """The checkpoint of the trial `key`, in the folder `folder` / `key`.
 
     A state is nested dicts (keys are names or integers), lists and tuples of tensors, numbers, texts, True, False and
     None; it comes back bit by bit the same, with its tensors on the CPU. The trial must have one writer at a time

@@ -29,7 +29,7 @@ def _side_stream() -> torch.cuda.Stream:
     """Return the stream to record on: the current one, unless it is the default one, which cannot be recorded.
 
     What is recorded uses the workspace that cuBLAS keeps for the stream it was recorded on, so work that is replayed at
-    the same time must have been recorded on streams of its own.
+    the same time must have been recorded on different streams.
     """
     current = torch.cuda.current_stream()
     return current if current != torch.cuda.default_stream() else _stream_beside(torch.cuda.current_device())
@@ -65,9 +65,9 @@ def capture(step: Callable[[], object], warmup: int = 3, pool: Any = None) -> Ca
 
 
 def on_own_stream(items: Iterator[Item], device: torch.device) -> Iterator[Item]:
-    """Yield the items; all that is queued on the GPU on the way to them goes to a stream of its own.
+    """Yield the items; the GPU work that makes them goes to a separate stream.
 
-    Iterators that take turns have their work done side by side.
+    The GPU does the work of iterators that take turns at the same time.
 
     Example:
         >>> list(on_own_stream(records, torch.device("cuda")))  # doctest: +SKIP

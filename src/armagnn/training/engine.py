@@ -54,8 +54,8 @@ def execute(
         jobs: what there is to do.
         work: how it is done.
         store: where finished trials are kept.
-        workers: jobs at a time, each in a process of its own; 1 works in this process, and so do jobs on a GPU, which
-            share it by turns. On a Ray cluster its size decides.
+        workers: jobs at a time, each in a separate process. One worker works in this process, and so do jobs on a
+            GPU, which take turns. On a Ray cluster its size decides.
         engine: "local", or "ray" for the Ray cluster of this machine, or that of ``RAY_ADDRESS``.
         observer: sees what happens.
 

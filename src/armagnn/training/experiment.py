@@ -100,7 +100,7 @@ class Experiment(ABC):
         settings: Sequence[Setting],
         fold: int | None = None,
         device: torch.device | str = "cpu",
-        beside: Sequence[str] = (),
+        other_rules: Sequence[str] = (),
     ) -> Trials:
         """The trials of some settings, ready to run.
 
@@ -117,7 +117,8 @@ class Experiment(ABC):
         config = self.config
         return Trials(
             self.network, task, settings,
-            epochs=config.epochs, patience=config.patience, stop_on=config.stop_on, beside=beside, device=device,
+            epochs=config.epochs, patience=config.patience, stop_on=config.stop_on, other_rules=other_rules,
+            device=device,
         )  # fmt: skip
 
 
@@ -179,7 +180,7 @@ def split_names(count: int, split: Any) -> list[str]:
 
 
 def predict(run: Run, data: Any = None) -> Prediction:
-    """What the best weights of a finished run say, by default about all nodes, graphs or signals of its own data.
+    """What the best weights of a finished run predict for new data, or by default for all the data of the run.
 
     A run on graphs takes new ones: a folder in TU's format, an ``.npz`` file (neither needs labels) or a name of the
     catalogue; the data that the run was trained on are not needed then. It runs on the CPU, wherever the run was

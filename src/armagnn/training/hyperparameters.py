@@ -1,6 +1,6 @@
 """What a training starts from on a known dataset: the hyperparameters that the paper's appendix gives for it.
 
-Data of one's own start from those of Cora (nodes) and Enzymes (graphs).
+The user's data start from those of Cora (nodes) and Enzymes (graphs).
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def group(dataset: str) -> str:
 
 
 def node_defaults(dataset: str, conv: str) -> dict[str, Any]:
-    """The options of the paper for a dataset of its own (or else for Cora) and the layers `conv`.
+    """The options of the paper for one of its datasets and the layers `conv`; for other data, those of Cora.
 
     One of them is ours: training stops on validation loss, with patience 100, on PPI 300.
 
@@ -107,7 +107,7 @@ def node_defaults(dataset: str, conv: str) -> dict[str, Any]:
 
 
 def graph_defaults(data: str, conv: str) -> dict[str, Any]:
-    """The options of the paper for a dataset of its own (or else for Enzymes, without dropout) and the layers `conv`.
+    """The options of the paper for one of its datasets and the layers `conv`; for other data, Enzymes', no dropout.
 
     Example:
         >>> graph_defaults("my/graphs", "arma")

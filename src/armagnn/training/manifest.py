@@ -21,7 +21,7 @@ FORMAT = "armagnn-run"
 VERSION = 2
 MANIFEST, CONFIG = "manifest.json", "config.json"
 DESCRIPTIONS = ("graphs.json", "description.json")
-CHECKPOINT = "checkpoint"  # a folder, beside what the manifest answers for
+CHECKPOINT = "checkpoint"  # a folder that the manifest does not answer for
 AGAIN = "Train the run again with --overwrite."
 LARGEST_JSON = 2**27
 """Bytes of the largest JSON file of a run: the history of a trial of a million epochs has half of them."""

@@ -73,7 +73,7 @@ class Outcome:
         seconds: the trial's share of the time of the batch.
         history: per epoch "train_loss" (under dropout, before each step), "val_loss" and, of classes, "val_accuracy".
         state: those weights, on the CPU.
-        beside: by rule, the test metrics of the weights that other stopping rules would have kept.
+        other_rules: by rule, the test metrics of the weights that other stopping rules would have kept.
     """
 
     setting: Setting
@@ -84,7 +84,7 @@ class Outcome:
     seconds: float
     history: dict[str, list[float]]
     state: dict[str, Tensor]
-    beside: dict[str, dict[str, float]] = field(default_factory=dict)
+    other_rules: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, found in (("val", self.val), ("test", self.test)):

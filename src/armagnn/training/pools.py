@@ -109,7 +109,7 @@ class _Worker:
 class Processes:
     """Jobs in processes of this machine.
 
-    Each worker has a pipe of its own: with a queue for all, one that is killed while it writes would leave the
+    Each worker has a separate pipe: with a queue for all, one that is killed while it writes would leave the
     queue's lock taken for ever. A pipe also tells by itself when the other end is gone.
     """
 
@@ -171,7 +171,9 @@ def _end(worker: _Worker) -> None:
     worker.process.join(5)
     if worker.process.exitcode is None:
         worker.process.kill()
-        worker.process.join(5)  # one that waits for a broken device cannot be ended: what went wrong must be told
+        worker.process.join(
+            5
+        )  # one that waits for a broken device cannot be ended; the error must be reported all the same
 
 
 def _serve(work: Work, pipe: Any) -> None:

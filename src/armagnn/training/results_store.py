@@ -33,7 +33,7 @@ DEFAULT_STORE = Path("runs", "store.sqlite")
 
 
 def checkpoints_of(store: Path) -> Path:
-    """The folder beside a store where its unfinished trials are kept: no other store has the same.
+    """The folder of the checkpoints of a store's unfinished trials: next to the store, another one for each store.
 
     Example:
         >>> checkpoints_of(Path("runs", "store.sqlite")).name
@@ -202,7 +202,7 @@ class Store:
     def claim(self, keys: Sequence[str]) -> bool:
         """Say that this process is at work on these trials: all of them, or none if another one is at work on any.
 
-        A claim is a lock of the operating system on one byte per trial of a file beside the store, so it ends with
+        A claim is a lock of the operating system on one byte per trial of a file next to the store, so it ends with
         the process, however that ends. It saves double work on one machine; nothing depends on it.
         """
         if sys.platform == "win32":  # it has no such locks
@@ -290,7 +290,7 @@ def _sql_type(name: str) -> str:
 def _to_row(record: Record) -> list[object]:
     content = asdict(record)
     values = [canonical(value) if name in JSON_FIELDS else value for name, value in content.items()]
-    # SQLite has no checksums of its own: with this one no damaged digit passes unseen.
+    # SQLite keeps no checksums; this one finds every damaged digit.
     return [record.key, *values, digest(content)]
 
 

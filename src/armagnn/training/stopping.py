@@ -15,8 +15,8 @@ from armagnn.training.shared_options import MOST_PATIENCE
 RULES: Final = ("accuracy", "loss")
 """The rules that a training may stop by."""
 
-BESIDE: Final = (*RULES, "first", "last")
-"""Rules whose results may be reported in addition; see `Keeper`."""
+ALL_RULES: Final = (*RULES, "first", "last")
+"""All rules: the results of any of them may be reported in addition; see `Keeper`."""
 
 
 def check_stopping(stop_on: str, patience: int) -> None:
@@ -65,7 +65,7 @@ class Keeper:
     def __init__(
         self, rule: str, patience: int, params: Mapping[str, Tensor], axes: dict[str, int], trials: int
     ) -> None:
-        choice("stopping rule", rule, BESIDE)
+        choice("stopping rule", rule, ALL_RULES)
         self.rule, self.patience, self.axes = rule, patience, axes
         device = next(iter(params.values())).device
         self.kept = {name: param.detach().clone() for name, param in params.items()}
@@ -129,7 +129,7 @@ def along(values: Tensor, param: Tensor, axis: int) -> Tensor:
 
 
 def check_state(state: Mapping[str, Any], trials: int, like: Any) -> None:
-    """Raise unless a state has what `Trials.state` gives, for so many trials of the network and the rules of `like`."""
+    """Raise unless a state is one that `Trials.state` gives, of `trials` trials with the network and rules of `like`."""
     done = integer("done", state["done"], 0, like.epochs)
     spent = [real("spent", seconds, least=0) for seconds in state["spent"]]
     if not 0 < trials == len(spent):

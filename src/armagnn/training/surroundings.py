@@ -77,7 +77,7 @@ def keep_freed_memory() -> Iterator[bool]:
 
 @cache
 def _glibc() -> Any:
-    """Return the C library, told what always holds; None if it is not to be told anything. Asked once for a process."""
+    """Return the C library, with the options of `ALWAYS` set; None where they must stay as they are. Runs once."""
     if any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ):
         return None
     try:

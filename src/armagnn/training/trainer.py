@@ -28,7 +28,7 @@ class Observer:
     """What `train` and `execute` report; override what you want to see."""
 
     def start(self, total: int) -> None:
-        """So many trials are wanted, of which some may be finished already."""
+        """`total` trials are wanted; some may be finished already."""
 
     def epochs(self, epoch: int, running: int, val_loss: float, val_accuracy: float) -> None:
         """`epoch` epochs are over; `running` trials of the batch go on, with these validation means.
@@ -62,13 +62,13 @@ def run_trials(
 ) -> Iterator[Outcome | None]:
     """Train, from the checkpoint if there is one, and yield every trial when it has stopped.
 
-    A checkpoint is written every so many seconds, and on Ctrl-C, which is put off until the end of an epoch; at the end
-    it is removed. One of other versions of the software is not used. On a GPU also None is yielded, as
+    A checkpoint is written every `every` seconds, and on Ctrl-C, which waits for the end of an epoch. The checkpoint is
+    removed at the end. One of other versions of the software is not used. On a GPU also None is yielded, as
     `Trials.in_turns` does.
 
     Args:
         trials: the trials.
-        checkpoint: where it is kept what training goes on from.
+        checkpoint: what training goes on from.
         wanted: the settings that are not finished yet; the checkpoint must have them. All by default.
         observer: sees how training goes.
         every: seconds between two checkpoints.

@@ -3,7 +3,7 @@
 Parameters have one more axis, of length R; ``torch.func.vmap`` carries it through the network, where the kernels fold
 it into the feature axis of one product, or take the trials one by one. Each trial has its own initial weights, masks,
 learning rate, L2 weight, drop rates and early stopping, and gives what it would give alone: initial weights and the
-seeds of its masks are functions of its own seed, and nothing mixes the trials but the order in which a sum is taken.
+seeds of its masks are functions of its seed, and nothing mixes the trials but the order in which a sum is taken.
 
 On a GPU a step, and what follows the last step of an epoch (validation, early stopping), are recorded once and
 replayed: no part of them waits for the processor.
@@ -31,7 +31,7 @@ from armagnn.torch_private import tree_map
 from armagnn.training.cuda_graphs import EAGER, Recorder
 from armagnn.training.outcome import Outcome, Setting
 from armagnn.training.shared_options import MOST_EPOCHS, MOST_TRIALS
-from armagnn.training.stopping import BESIDE, Keeper, check_state, check_stopping
+from armagnn.training.stopping import ALL_RULES, Keeper, check_state, check_stopping
 from armagnn.training.surroundings import Threads, surroundings
 
 DRAWS: Final = 64
@@ -63,7 +63,7 @@ class Trials:
         epochs: most epochs of a trial.
         patience: epochs without improvement after which a trial stops.
         stop_on: "loss" or "accuracy" (of which, where equal, the lower loss is the better), on validation.
-        beside: other rules whose results are reported (see `Keeper`); a trial goes on until all rules have stopped it.
+        other_rules: rules whose results are reported, too (see `Keeper`); a trial runs until all rules have stopped it.
         device: where to train.
         dtype: of the parameters.
 
@@ -88,19 +88,19 @@ class Trials:
         epochs: int,
         patience: int,
         stop_on: str,
-        beside: Sequence[str] = (),
+        other_rules: Sequence[str] = (),
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> None:
         check_stopping(stop_on, patience)
         checks.integer("epochs", epochs, 1, MOST_EPOCHS)
-        for rule in beside:
-            checks.choice("stopping rule", rule, BESIDE)
+        for rule in other_rules:
+            checks.choice("stopping rule", rule, ALL_RULES)
         if not 0 < len(settings) <= MOST_TRIALS or len({len(setting.rates) for setting in settings}) != 1:
             raise ParameterError(
                 f"settings must be 1 to {MOST_TRIALS}, with as many drop rates each, got {shown(settings)}."
             )
-        self.task, self.epochs, self.patience, self.rules = task, epochs, patience, (stop_on, *beside)
+        self.task, self.epochs, self.patience, self.rules = task, epochs, patience, (stop_on, *other_rules)
         self.device = checks.device(device)
         _make_current(self.device)
         self.settings = list(settings)
@@ -343,7 +343,7 @@ class Trials:
     def _outcomes(self, stopped: list[int]) -> Iterator[Outcome]:
         first, *others = self.keepers
         val, test = _lists(self._metrics(first.kept, "val")), _lists(self._metrics(first.kept, "test"))
-        beside = {keeper.rule: _lists(self._metrics(keeper.kept, "test")) for keeper in others}
+        other_rules = {keeper.rule: _lists(self._metrics(keeper.kept, "test")) for keeper in others}
         columns = ("train_loss", "val_loss", *(["val_accuracy"] if "accuracy" in val else []))
         best, history = first.best_epoch.tolist(), self.history[: self.done].cpu()
         for index in stopped:
@@ -358,7 +358,7 @@ class Trials:
                 self.spent[index],
                 dict(zip(columns, rows, strict=False)),
                 {name: value.select(self.axes[name], index).cpu().clone() for name, value in first.kept.items()},
-                {rule: {name: values[index] for name, values in found.items()} for rule, found in beside.items()},
+                {rule: {name: values[index] for name, values in found.items()} for rule, found in other_rules.items()},
             )
 
     def _keep(self, indices: list[int]) -> None:

@@ -58,7 +58,7 @@ def reservoir(
     dataset: Annotated[
         list[str] | None, typer.Option("--dataset", help="cora, citeseer, bench-hard, mutag; may be repeated.")
     ] = None,
-    runs: Annotated[int, typer.Option(min=1, help="Runs, each with a seed of its own.")] = 10,
+    runs: Annotated[int, typer.Option(min=1, help="Runs, each with another seed.")] = 10,
     out: Annotated[Path, typer.Option(help="The table.")] = Path("results", "reservoir.csv"),
 ) -> None:
     """Reservoir ARMA (Section 4.1): random stacks and a trained readout; about 25 minutes on a CPU."""
@@ -106,7 +106,7 @@ def training_time(
     method: Annotated[list[str] | None, typer.Option(help="Methods; by default those of the figure.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1.")] = "cpu",
     epochs: Annotated[int, typer.Option(help="Most epochs of a training.")] = 2000,
-    out: Annotated[Path, typer.Option(help="The picture; the numbers go beside it as CSV.")] = Path(
+    out: Annotated[Path, typer.Option(help="The picture; the numbers go to the same folder as CSV.")] = Path(
         "figures", "training-time.png"
     ),
 ) -> None:
@@ -131,14 +131,14 @@ def training_time(
 
 def response(
     dataset: Annotated[str, typer.Option(help="A dataset of one graph; the paper's is cora.")] = "cora",
-    out: Annotated[Path, typer.Option(help="Figure 2, a *.png, *.svg or *.pdf; the others go beside it.")] = Path(
-        "figures", "response.png"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Figure 2, a *.png, *.svg or *.pdf; the others go to the same folder.")
+    ] = Path("figures", "response.png"),
     steps: Annotated[int, typer.Option(min=1, help="Training steps of the layers of Figure 3.")] = 800,
 ) -> None:
     """Figures 2 and 3: empirical responses of GCS stacks, of GCNs, and of trained ARMA layers with K = 3.
 
-    Beside the picture: *-design, rational and Chebyshev filters of 8 coefficients; *-gamma, what self-loops do to a
+    In the same folder: *-design, rational and Chebyshev filters of 8 coefficients; *-gamma, what self-loops do to a
     GCN; *-trained, Figure 3; and *-trained.json, all parameters of its layers. In Figure 2, V = b 1 / F_in: with the
     paper's V = b 1, Eq. 20 gives F_in times the analytic response.
     """
@@ -148,13 +148,13 @@ def response(
     responses.check_single(data)
     console = output_console()
     _save(responses.draw_figure2(responses.figure2(data)), out, console)
-    _save(responses.draw_design(), _beside(out, "design"), console)
+    _save(responses.draw_design(), _next_to(out, "design"), console)
     sweep = responses.gamma_sweep(data)
-    _save(responses.draw_sweep(sweep), _beside(out, "gamma"), console)
+    _save(responses.draw_sweep(sweep), _next_to(out, "gamma"), console)
     filters = responses.figure3(data, steps)
-    _save(responses.draw_figure3(filters), _beside(out, "trained"), console)
+    _save(responses.draw_figure3(filters), _next_to(out, "trained"), console)
     found = responses.parameters(filters)
-    path = _beside(out, "trained").with_suffix(".json")
+    path = _next_to(out, "trained").with_suffix(".json")
     write_atomic(path, (json.dumps(found, indent=1) + "\n").encode())
     for name, content in found.items():
         error = content["rms error in bands"]
@@ -214,7 +214,7 @@ def claims(
         _save(each.draw(rows), out / f"{each.name}.png", console)
 
 
-def _beside(path: Path, what: str) -> Path:
+def _next_to(path: Path, what: str) -> Path:
     return path.with_name(f"{path.stem}-{what}{path.suffix}")
 
 

@@ -142,7 +142,7 @@ def seal(
 ) -> None:
     """Write the digests of tables as they are now, after an edit on purpose: see what changed before you do.
 
-    SHA256SUMS beside the tables has them; `sha256sum --check` reads it, too. Folders are taken with those below them.
+    The file SHA256SUMS in the folder of the tables has them; `sha256sum --check` reads it. Sub-folders are included.
     """
     console = output_console()
     changed = write_digests(paths or [Path("results")])

@@ -80,7 +80,7 @@ def make_bench_hard(seed: int, *, small: bool = False, per_class: int | None = N
 
 
 def _words(seed: int, step: int, nodes: int) -> Points:
-    """Return the numbers in (0, 1) that a graph is made of: 4 of its own, then 4 for each point of each cloud."""
+    """Return the numbers in (0, 1) that a graph is made of: 4 for the graph, then 4 for each point of each cloud."""
     words = bits(torch.tensor([seed]), BENCH, step, torch.arange(4 + 4 * nodes))
     uniform: Points = (words.numpy() + 0.5) / 2**32
     return uniform

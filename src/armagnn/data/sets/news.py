@@ -41,7 +41,7 @@ RARE: Final = 5
 """Occurrences that a word needs to be embedded."""
 
 VALIDATION: Final = 10
-"""One training document in so many is for validation."""
+"""One in this number of training documents is for validation."""
 HELD_OUT: Final = 310
 """Purpose of the draw of the documents for validation; see `armagnn.kernels.random`."""
 

@@ -111,7 +111,7 @@ def test_folds_belong_to_their_dataset() -> None:
 
 def test_the_files_own_split(real: Callable[[str], str]) -> None:
     assert repr(own_split(load_graphs(real("bench-hard-small")))) == "Fold(train=245, val=29, test=26)"
-    with pytest.raises(DataError, match="no split of its own"):
+    with pytest.raises(DataError, match="comes without a split"):
         own_split(load_graphs("mutag"))
 
 

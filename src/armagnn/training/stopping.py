@@ -129,7 +129,7 @@ def along(values: Tensor, param: Tensor, axis: int) -> Tensor:
 
 
 def check_state(state: Mapping[str, Any], trials: int, like: Any) -> None:
-    """Raise unless a state is one that `Trials.state` gives, of `trials` trials with the network and rules of `like`."""
+    """Raise unless a state is one of `Trials.state`, of `trials` trials with the network and the rules of `like`."""
     done = integer("done", state["done"], 0, like.epochs)
     spent = [real("spent", seconds, least=0) for seconds in state["spent"]]
     if not 0 < trials == len(spent):

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import armagnn
 from armagnn.cli import app
 from armagnn.cli.app import COMMANDS, Group, Lazy, load
 from armagnn.training import NodesConfig
+from armagnn.training.shared_options import TABLES
 from cli.quick_run import QUICK
 
 
@@ -203,7 +205,12 @@ def test_help_and_version(run: CliRunner) -> None:
         assert run.invoke(app, [command, "-h"]).exit_code == 0
     text = " ".join(run.invoke(app, ["train", "--help"]).stdout.split())
     assert "the paper's text stops on validation accuracy" in text
-    for name in (*NodesConfig().to_json(), "out", "resume", "overwrite", "dropout"):
+    own = " ".join(run.invoke(app, ["train", "nodes", "--help"]).stdout.split())
+    for each in fields(NodesConfig):
+        flag = each.metadata["flag"] or f"--{each.name.replace('_', '-')}"
+        assert flag in own
+        assert (f"{flag} " in text) == (each.metadata["panel"] != TABLES)
+    for name in ("out", "resume", "overwrite", "dropout"):
         assert f"--{name.replace('_', '-')}" in text
 
 

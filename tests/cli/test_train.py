@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from armagnn.cli import app
 from armagnn.errors import ParameterError
 from armagnn.training import NodesConfig, Run
 from armagnn.training.hyperparameters import NODES
+from armagnn.training.shared_options import TABLES
 from armagnn_paper.tables import METHODS
 from cli.quick_run import QUICK
 
@@ -36,11 +38,14 @@ def test_flags_reach_the_configuration(run: CliRunner, tmp_path: Path) -> None:
         "init": "tied", "input_dropout": 0.1, "hidden_dropout": 0.3, "skip_dropout": 0.2, "l2": 0.001, "lr": 0.02,
         "epochs": 2, "patience": 7, "stop_on": "accuracy", "seed": 4, "seeds": 1, "device": "cpu",
     }  # fmt: skip
-    assert flags.keys() == NodesConfig().to_json().keys()  # a flag for every option
+    switches = {"balance": True, "baselines": False}
+    tables = {each.name for each in fields(NodesConfig) if each.metadata["panel"] == TABLES}
+    assert flags.keys() | switches.keys() == NodesConfig().to_json().keys() - tables  # a flag for every option
     arguments = [text for name, value in flags.items() for text in (f"--{name.replace('_', '-')}", str(value))]
+    arguments += ["--balance", "--no-baselines"]
     result = run.invoke(app, ["train", "--out", str(tmp_path / "run"), *arguments])
     assert result.exit_code == 0, result.output
-    assert Run.open(tmp_path / "run").config == NodesConfig(**flags)
+    assert Run.open(tmp_path / "run").config == NodesConfig(**flags, **switches)
 
 
 @pytest.fixture

@@ -240,7 +240,7 @@ def test_nodes_have_no_new_graphs(run: CliRunner, rings: Path, tmp_path: Path) -
     result = run.invoke(app, ["predict", str(tmp_path / "nodes"), "--data", str(rings)])
     assert result.exit_code == 2
     assert "is a run on the nodes of cora" in result.stderr
-    assert "armagnn train graphs" in result.stderr
+    assert "new tables" in result.stderr
 
 
 # ----------------------------------------------------------------------------------------------------------- refusals

@@ -16,7 +16,8 @@ from armagnn.data import CATALOGUE, load, statistics, statistics_of
 from armagnn.data.arrays import pack_arrays
 from armagnn.data.dataset_statistics import path_lengths
 from armagnn.data.graphs import parse_graphs_file
-from armagnn.data.nodes import parse_node_file, select_rows
+from armagnn.data.node_files import parse_node_file
+from armagnn.data.nodes import select_rows
 from armagnn.data.sets.ppi import parse_multilabel_file
 from armagnn.operators import CSR
 from data.tiny import graphs_arrays, multilabel_arrays, node_arrays

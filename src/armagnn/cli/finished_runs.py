@@ -11,11 +11,18 @@ from rich.console import Console
 from rich.text import Text
 
 from armagnn import training
-from armagnn.cli.consoles import output_console, whole_table
+from armagnn.cli.consoles import notes_console, output_console, whole_table
+from armagnn.errors import ParameterError
 from armagnn.files import write_atomic
 
-COLUMNS: Final = {"accuracy": "acc. %", "micro_f1": "micro-F1 %", "mse": "MSE", "r2": "R²"}
-PERCENT: Final = ("accuracy", "micro_f1")
+COLUMNS: Final = {
+    "accuracy": "acc. %", "micro_f1": "micro-F1 %", "macro_f1": "macro-F1 %", "roc_auc": "ROC-AUC %", "mse": "MSE",
+    "r2": "R²",
+}  # fmt: skip
+PERCENT: Final = ("accuracy", "micro_f1", "macro_f1", "roc_auc")
+HIDDEN: Final = (("val", "mse"), ("val", "macro_f1"), ("val", "roc_auc"))
+"""What the table of a run leaves out: the first is the loss, the others made no choice."""
+
 ERRORS: Final = {"mae": "mean absolute error", "rmse": "root mean squared error"}
 """Metrics of a target in its own units: "mae NAME"."""
 
@@ -53,6 +60,13 @@ def predict(
             show_default="those of the run",
         ),
     ] = None,
+    nodes: Annotated[
+        str | None,
+        typer.Option(help="A table of new nodes, for a run on tables.", show_default="those of the run"),
+    ] = None,
+    edges: Annotated[
+        str | None, typer.Option(help="Their edges, among themselves or also to nodes of the run.", show_default="none")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The CSV file to write.", show_default="standard output")] = None,
 ) -> None:
     """Write the label (or labels) and the class probabilities of every node, graph or signal, as CSV.
@@ -65,9 +79,18 @@ def predict(
     own units; with --data of new graphs, which need no labels (and the training data are not needed then), without it
     of those of the run, with their split. Graphs are counted as in the data: from 1 in a folder, from 0 elsewhere.
 
+    Of a run on tables (`armagnn train nodes`): your ids, split, label (the name of a class), p_CLASS for each; of
+    several labels these with | between them; or the number. With --nodes and --edges for new nodes, which need no
+    target: if an edge names a node of the run, they join its graph, otherwise they are a graph of their own.
+
     The weights are those of the trial that is best on validation.
     """
-    found = training.predict(training.Run.open(run), data)
+    if (nodes is None) != (edges is None) or (nodes is not None and data is not None):
+        raise ParameterError("new nodes need both tables, --nodes FILE --edges FILE; --data is for graphs.")
+    new = data if nodes is None else (nodes, edges)
+    found = training.predict(training.Run.open(run), new)
+    for note in getattr(found, "notes", ()):
+        notes_console().print(f"Note: {note}", style="yellow", soft_wrap=True)
     table = found.to_csv()
     if out is None:
         typer.echo(table, nl=False)
@@ -80,7 +103,7 @@ def print_report(console: Console, run: training.Run) -> None:
     """Print the table of a finished run and what is to be known about it."""
     metrics, config = run.metrics(), run.config
     shown = [(split, name) for split in ("val", "test") for name in COLUMNS if name in metrics[split]]
-    shown = [column for column in shown if column != ("val", "mse")]  # which is the loss
+    shown = [column for column in shown if column not in HIDDEN]
     heads = [f"{'val.' if split == 'val' else split} {COLUMNS[name]}" for split, name in shown]
     table = whole_table("seed", "epoch", "val. loss", *heads, title=Text(config.title))
     for column in table.columns:
@@ -105,6 +128,7 @@ def print_report(console: Console, run: training.Run) -> None:
         text = "{:.1f} ± {:.1f}".format(*published)
         table.add_row("paper", "", "", *(text if column == ("test", "accuracy") else "" for column in shown))
     console.print(table)
+    _print_baselines(console, run, [column for column in shown if column[0] == "test"])
     for name, found in metrics["test"].items():
         error, _, target = name.partition(" ")
         if error in ERRORS:
@@ -129,6 +153,27 @@ def print_report(console: Console, run: training.Run) -> None:
             highlight=False,
         )
     console.print("* best on validation: its weights are the run's weights.", style="dim")
+
+
+IGNORES: Final = {"mlp": "no edges (MLP)", "label_propagation": "no features (label propagation)"}
+"""What the baselines of a run on tables ignore."""
+
+
+def _print_baselines(console: Console, run: training.Run, shown: list[tuple[str, str]]) -> None:
+    """Print what simpler methods reach on the test nodes, and what the graph brings."""
+    baselines = run.baselines()
+    if not baselines:
+        return
+    metrics = run.metrics()
+    table = whole_table("on the test nodes", *(COLUMNS[name] for _, name in shown), title="What the graph brings")
+    rows = {"this run": metrics["test"]} | {IGNORES[n]: baselines[n]["test"] for n in IGNORES if n in baselines}
+    for title, found in rows.items():
+        cells = []
+        for _, name in shown:
+            deviation = found[name]["std"]
+            cells.append(_number(name, found[name]["mean"]) + (f" ± {_number(name, deviation)}" if deviation else ""))
+        table.add_row(title, *cells)
+    console.print(table)
 
 
 def _published(config: training.Config) -> tuple[float, float] | None:

@@ -14,7 +14,7 @@ from rich.console import Console
 from armagnn.cli.consoles import notes_console, output_console
 from armagnn.errors import ParameterError, RunError
 from armagnn.training.config import Config, config_of, data_name, kinds
-from armagnn.training.shared_options import RUN, layer_names
+from armagnn.training.shared_options import RUN, TABLES, layer_names
 
 if TYPE_CHECKING:
     from armagnn.training.run_folder import Run
@@ -26,11 +26,29 @@ of the learning curves. Ctrl-C leaves a run that --resume continues to the same 
 than --out.
 """
 
+NODES = """Train on your own tables, one of nodes and one of edges, and see what the graph brings.
+
+    armagnn train nodes --nodes nodes.csv --edges edges.csv --target label --out runs/mine
+
+Tables are CSV (any usual delimiter; also .gz) or Parquet. All columns of nodes but the id, the target and the split
+become features: numbers are standardised, categories have a feature each, missing values are imputed and marked. The
+target is recognised: classes, several labels (a|b), or a number; nodes without one are those to predict. Two simpler
+methods are trained besides: one ignores the edges, one the features. `armagnn predict RUN` writes the predictions.
+
+Without --nodes it is `armagnn train`: a dataset of the catalogue, or an .npz file, with --dataset.
+"""
+
 app = typer.Typer(invoke_without_command=True)
 
 
-def command_of(kind: type[Config]) -> Any:
-    """The command that trains a kind of task: an option for each field of its configuration that has a help."""
+def command_of(kind: type[Config], help: str = "", without: str = "") -> Any:
+    """The command that trains a kind of task: an option for each field of its configuration that has a help.
+
+    Args:
+        kind: the configuration.
+        help: what the help says first; by default what the configuration says.
+        without: the panel of the options that the command does not have.
+    """
 
     def command(ctx: typer.Context, **options: Any) -> None:
         given = {name: value for name, value in options.items() if value is not None}
@@ -45,22 +63,25 @@ def command_of(kind: type[Config]) -> Any:
 
     option = inspect.Parameter
     parameters = [option("ctx", option.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
-    for name, annotation in _options(kind).items():
+    for name, annotation in _options(kind, without).items():
         parameters.append(option(name, option.KEYWORD_ONLY, default=None, annotation=annotation))
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer looks at
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    command.__doc__ = inspect.cleandoc(kind.HELP) + LAST
+    command.__doc__ = inspect.cleandoc(help or kind.HELP) + LAST
     return command
 
 
-def _options(kind: type[Config]) -> dict[str, Any]:
+def _options(kind: type[Config], without: str) -> dict[str, Any]:
     """The options of a command, with what the help says of them."""
     found: dict[str, Any] = {}
     for each in fields(kind):
-        if not each.metadata["help"]:
+        if not each.metadata["help"] or each.metadata["panel"] == without:
             continue
         text = each.metadata["help"].replace("{layers}", ", ".join(layer_names()))
-        flags = [f"--{each.name.replace('_', '-')}"] if type(each.default) is bool else []
+        flags = [each.metadata["flag"]] if each.metadata["flag"] else []
+        if type(each.default) is bool:
+            flag = each.name.replace("_", "-")
+            flags = [f"--{flag}/--no-{flag}" if each.default else f"--{flag}"]
         found[each.name] = Annotated[
             type(each.default) | None,
             typer.Option(
@@ -102,11 +123,12 @@ def _train(kind: type[Config], typed: dict[str, Any], out: Path | None, *, resum
         if resume:
             raise ParameterError("out is missing: name the run folder to continue with --out FOLDER.")
         raise ParameterError(f"{place} is missing: name a folder of {kind.kind} with --{place} FOLDER.")
-    defaults = {each.name: each.default for each in fields(kind)}
-    source, conv = typed.get(place, defaults[place]), typed.get("conv", defaults["conv"])
-    if place in typed and kind.is_path(source):
-        typed[place] = os.path.abspath(source)  # a run is continued, and predicts, from wherever it is asked
-    folder = out or Path("runs", f"{data_name(source)}-{conv}")
+    for name in (place, *kind.PATHS):  # a run is continued, and predicts, from wherever it is asked
+        if typed.get(name) and (name in kind.PATHS or kind.is_path(typed[name])):
+            typed[name] = os.path.abspath(typed[name])
+    defaults: dict[str, Any] = {each.name: each.default for each in fields(kind)}
+    source = next((typed[name] for name in (*kind.PATHS, place) if typed.get(name)), defaults[place])
+    folder = out or Path("runs", f"{data_name(source)}-{typed.get('conv', defaults['conv'])}")
     notes = notes_console()
     if resume:
         begun = Run.open(folder)
@@ -115,7 +137,7 @@ def _train(kind: type[Config], typed: dict[str, Any], out: Path | None, *, resum
         _compare_versions(begun, notes)
         config: Config = replace(begun.config, **typed)
     else:
-        config = kind(**kind.defaults(source, conv) | typed)
+        config = kind.begun(typed)
     try:
         with TrainingProgress(config, notes) as progress:
             run = train(config, folder, resume=resume, overwrite=overwrite, observer=progress)
@@ -155,7 +177,8 @@ def _interrupted(folder: Path, notes: Console) -> NoReturn:
     raise typer.Exit(130)
 
 
-app.callback()(command_of(config_of("nodes")))
+app.callback()(command_of(config_of("nodes"), without=TABLES))
+app.command("nodes")(command_of(config_of("nodes"), NODES))
 for _kind in kinds():
     if _kind != "nodes":
         app.command(_kind)(command_of(config_of(_kind)))

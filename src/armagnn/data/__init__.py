@@ -8,7 +8,8 @@ from armagnn.data.features import NodeFeatures, clustering, node_features, nodes
 from armagnn.data.fetching import fetch
 from armagnn.data.graphs import GraphsDataset, read_graphs_file
 from armagnn.data.loading import load, load_graphs, load_signals, read_own, verify
-from armagnn.data.nodes import NodeDataset, read_node_file
+from armagnn.data.node_files import read_node_file
+from armagnn.data.nodes import NodeDataset
 from armagnn.data.scaling import Scaler
 from armagnn.data.sets.bench_hard import make_bench_hard
 from armagnn.data.sets.qm9 import with_bond_orders

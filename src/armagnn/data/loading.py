@@ -21,7 +21,8 @@ from armagnn.data.catalogue import (
     read_user_catalogue,
 )
 from armagnn.data.graphs import GraphsDataset, parse_graphs_file, read_graphs_file
-from armagnn.data.nodes import NodeDataset, parse_node_file, read_node_file
+from armagnn.data.node_files import parse_node_file, read_node_file
+from armagnn.data.nodes import NodeDataset
 from armagnn.data.scaling import FEATURES, Features
 from armagnn.data.sets.mnist import parse_mnist
 from armagnn.data.sets.news import parse_news

@@ -151,7 +151,8 @@ class Part:
 class NodeTask:
     """Loss and metrics of a network on the splits of a dataset; of several graphs, each split sees only its own.
 
-    The targets of a regression are standardised by what the training nodes have.
+    The targets of a regression are standardised by what the training nodes have. With `balance`, all classes count
+    alike in the loss, see `class_weights`.
 
     Example:
         >>> from armagnn.data import load
@@ -163,8 +164,11 @@ class NodeTask:
     """
 
     @checked
-    def __init__(self, dataset: NodeDataset, net: NodeNet, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self, dataset: NodeDataset, net: NodeNet, dtype: torch.dtype = torch.float32, *, balance: bool = False
+    ) -> None:
         self.dataset, self.scaler = dataset, target_scaler(dataset)
+        self.weight = class_weights(dataset).to(dtype) if balance else None
         self.parts: dict[str, Part] = {}
         x, op = dataset.x, None
         for split in ("train", "val", "test"):
@@ -204,7 +208,7 @@ class NodeTask:
     def loss(self, predict: Predict, batch: Part, target: Tensor | None = None) -> Tensor:
         """The loss on the nodes of the batch, a tensor without axes."""
         outputs = batch.logits(predict)
-        return cross_entropy(outputs, batch.y) if self.scaler is None else F.mse_loss(outputs, batch.y)
+        return cross_entropy(outputs, batch.y, self.weight) if self.scaler is None else F.mse_loss(outputs, batch.y)
 
     @checked
     def metrics(self, predict: Predict, split: str, target: Tensor | None = None) -> dict[str, Tensor]:
@@ -217,17 +221,18 @@ class NodeTask:
         logits = part.logits(predict)
         if self.scaler is not None:
             return regression_metrics(logits, part.y, self.scaler.deviation)
-        found = {"loss": cross_entropy(logits, part.y).double(), "accuracy": accuracy(logits, part.y)}
+        found = {"loss": cross_entropy(logits, part.y, self.weight).double(), "accuracy": accuracy(logits, part.y)}
         return found | ({"micro_f1": micro_f1(logits, part.y)} if self.dataset.multilabel else {})
 
 
 # -------------------------------------------------------------------------------------------------- losses and metrics
 
 
-def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
+def cross_entropy(logits: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
     """-mean over nodes of log softmax(logits_i)[y_i]; with many labels per node, the mean of all binary entropies.
 
-    Labels are classes, 0, 1, ...: none is to be ignored.
+    Labels are classes, 0, 1, ...: none is to be ignored. With the `weight` (C) of each class, the mean is weighted; of
+    many labels it is the weight of those that a node has.
 
     Example:
         >>> import torch
@@ -237,7 +242,10 @@ def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
         0.6931471824645996
     """
     if y.dim() == 2:
-        return F.binary_cross_entropy_with_logits(logits, y.to(logits.dtype))
+        return F.binary_cross_entropy_with_logits(logits, y.to(logits.dtype), pos_weight=weight)
+    if weight is not None:
+        of_node = weight.index_select(0, y)
+        return -(of_node * logits.log_softmax(-1).gather(-1, y.unsqueeze(-1)).squeeze(-1)).sum() / of_node.sum()
     if transforms_active() and logits.shape[:-1] == y.shape:
         # there torch takes its loss apart in Python, which is slower
         return -logits.log_softmax(-1).gather(-1, y.unsqueeze(-1)).mean()
@@ -265,6 +273,24 @@ def regression_metrics(outputs: Tensor, y: Tensor, unit: Tensor) -> dict[str, Te
         "mae target": errors.abs().mean() * unit,
         "rmse target": mse.sqrt() * unit,
     }
+
+
+def class_weights(dataset: NodeDataset) -> Tensor:
+    """The weight of each class, n / (C n_c) with n_c the training nodes of class c; of labels, (n - n_c) / n_c.
+
+    Example:
+        >>> from armagnn.data import load
+        >>> class_weights(load("cora"))  # the public split has 20 nodes of each class
+        tensor([1., 1., 1., 1., 1., 1., 1.])
+    """
+    if dataset.regression:
+        raise ParameterError("balance is for classes; the target is a number.")
+    y = dataset.y.index_select(0, dataset.train_idx)
+    if y.dim() == 2:
+        having = y.sum(0).clamp(min=1)
+        return (len(y) - having).clamp(min=1) / having
+    counts = torch.bincount(y, minlength=dataset.num_classes)
+    return len(y) / (dataset.num_classes * counts.clamp(min=1))
 
 
 def target_scaler(dataset: NodeDataset) -> Scaler | None:

@@ -1,6 +1,7 @@
 """Training: all seeds as one batch, early stopping on validation, and the run folder that keeps the results.
 
-A kind of task (nodes, graphs, signals) has its configuration in `task_configs`, and a file here with what that makes of
+A kind of task (nodes, graphs, signals) has its configuration in `node_config` or `task_configs`, and a file here with
+what that makes of
 its data (`Experiment`) and its predictions. `train` and `predict` serve all kinds.
 """
 
@@ -13,11 +14,12 @@ if TYPE_CHECKING:
     from armagnn.training.description import Description
     from armagnn.training.experiment import predict
     from armagnn.training.graph_training import GraphsPrediction
-    from armagnn.training.node_training import NodesPrediction, NodesValues
+    from armagnn.training.node_config import NodesConfig
+    from armagnn.training.node_predictions import NodesPrediction, NodesValues, TablePrediction
     from armagnn.training.outcome import Outcome, Setting
     from armagnn.training.run_folder import Run
     from armagnn.training.signal_training import SignalsPrediction
-    from armagnn.training.task_configs import GraphsConfig, NodesConfig, SignalsConfig
+    from armagnn.training.task_configs import GraphsConfig, SignalsConfig
     from armagnn.training.trainer import Observer, train
     from armagnn.training.trials import Trials
 
@@ -35,6 +37,7 @@ __all__ = [
     "Setting",
     "SignalsConfig",
     "SignalsPrediction",
+    "TablePrediction",
     "Trials",
     "predict",
     "train",
@@ -47,11 +50,12 @@ lazily(
         "armagnn.training.description": "Description",
         "armagnn.training.experiment": "predict",
         "armagnn.training.graph_training": "GraphsPrediction",
-        "armagnn.training.node_training": "NodesPrediction NodesValues",
+        "armagnn.training.node_predictions": "NodesPrediction NodesValues TablePrediction",
         "armagnn.training.outcome": "Outcome Setting",
         "armagnn.training.run_folder": "Run",
         "armagnn.training.signal_training": "SignalsPrediction",
-        "armagnn.training.task_configs": "GraphsConfig NodesConfig SignalsConfig",
+        "armagnn.training.node_config": "NodesConfig",
+        "armagnn.training.task_configs": "GraphsConfig SignalsConfig",
         "armagnn.training.trainer": "Observer train",
         "armagnn.training.trials": "Trials",
     },

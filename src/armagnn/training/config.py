@@ -91,11 +91,19 @@ class Config:
     OF_DATA: ClassVar[tuple[str, ...]] = ("dataset",)
     """The fields that `load` looks at; the first names the data."""
 
+    PATHS: ClassVar[tuple[str, ...]] = ()
+    """Fields that are paths, and nothing else."""
+
     EXPERIMENT: ClassVar[str] = ""
     """The experiment of this kind, as "module:class", imported when it is made."""
 
     DESCRIPTION: ClassVar[str] = ""
     """The file of a run folder that describes its data for new ones; empty where there is none."""
+
+    @property
+    def described(self) -> bool:
+        """Does every run have the file that describes its data? Otherwise it depends on the data."""
+        return bool(self.DESCRIPTION)
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     conv: str
@@ -163,6 +171,13 @@ class Config:
         return {}
 
     @classmethod
+    def begun(cls, typed: Mapping[str, Any]) -> Self:
+        """The configuration of the options that were typed; the others are those that suit the data and the layers."""
+        usual = {each.name: each.default for each in fields(cls)}
+        source, conv = (typed.get(name, usual[name]) for name in (cls.OF_DATA[0], "conv"))
+        return cls(**cls.defaults(source, conv) | dict(typed))
+
+    @classmethod
     def is_path(cls, source: str) -> bool:
         """Is the name of data the path of a file or a folder?"""
         return text("source", source).endswith(".npz")
@@ -176,6 +191,10 @@ class Config:
         """The class of `EXPERIMENT`."""
         module, _, name = cls.EXPERIMENT.partition(":")
         return getattr(import_module(module), name)
+
+    def of_memory(self, data: Any) -> Self:
+        """The configuration that a run keeps when these data, which were in memory, are trained on."""
+        return self
 
     def experiment(self, data: Any = None) -> Experiment:
         """The configuration with its data, loaded unless they are given, and checked."""
@@ -269,7 +288,11 @@ class Config:
 KINDS: Final[dict[str, type[Config]]] = {}
 """The configuration of each kind of task that has been imported."""
 
-OURS: Final = dict.fromkeys(("nodes", "graphs", "signals"), "armagnn.training.task_configs")
+OURS: Final = {
+    "nodes": "armagnn.training.node_config",
+    "graphs": "armagnn.training.task_configs",
+    "signals": "armagnn.training.task_configs",
+}
 """The modules of the kinds of this package; other packages name theirs as entry points of the group `TASKS`."""
 
 TASKS: Final = "armagnn.tasks"
@@ -309,14 +332,17 @@ def config_of(kind: object) -> type[Config]:
 
 
 def data_name(data: str) -> str:
-    """The last part of a path, without ``.npz``; or the name of a dataset.
+    """The last part of a path, without its ending; or the name of a dataset.
 
     Example:
         >>> data_name("my/graphs/"), data_name("mine.npz"), data_name("mutag")
         ('graphs', 'mine', 'mutag')
     """
     path = Path(data)
-    return (path.name or path.resolve().name).removesuffix(".npz") or data
+    name = path.name or path.resolve().name
+    for ending in (".gz", ".npz", ".csv", ".tsv", ".txt", ".parquet"):
+        name = name.removesuffix(ending) or name
+    return name or data
 
 
 def torch_device(name: str) -> torch.device:

@@ -17,7 +17,7 @@ from armagnn.checks import instance
 from armagnn.errors import ParameterError, RunError, shown
 from armagnn.tasks.contract import Task
 from armagnn.training.config import Config
-from armagnn.training.outcome import Setting, batches
+from armagnn.training.outcome import Outcome, Setting, batches
 from armagnn.training.run_folder import Run
 from armagnn.training.trials import SEEDS_BYTES, Trials
 
@@ -61,6 +61,14 @@ class Experiment(ABC):
     def task(self, net: Any, fold: int | None, device: torch.device) -> Task:
         """What the network is trained for, on a device; the fold is the configuration's own unless one is given."""
 
+    def closed(self, outcome: Outcome) -> Outcome:
+        """A finished trial with the metrics that are looked at once, after training."""
+        return outcome
+
+    def baselines(self) -> dict[str, Any]:
+        """The results of simpler methods on the same data, by name; nothing where there are none."""
+        return {}
+
     def trained(self, run: Run) -> Any:
         """The network with the weights of a finished run, which was trained on these data, ready to predict."""
         run.check_data(self.sha256)
@@ -73,7 +81,7 @@ class Experiment(ABC):
         if data is not None:
             raise ParameterError(
                 f"{run.path}: is a run on the {config.kind} of {config.source}, which are all it can predict; "
-                "--data is for runs of `armagnn train graphs`."
+                "new data are for runs on graphs or on tables."
             )
         experiment = cls(config)
         return experiment.predict(experiment.trained(run))
@@ -183,8 +191,10 @@ def predict(run: Run, data: Any = None) -> Prediction:
     """What the best weights of a finished run predict for new data, or by default for all the data of the run.
 
     A run on graphs takes new ones: a folder in TU's format, an ``.npz`` file (neither needs labels) or a name of the
-    catalogue; the data that the run was trained on are not needed then. It runs on the CPU, wherever the run was
-    trained.
+    catalogue; the data that the run was trained on are not needed then. A run on tables takes a pair of new tables,
+    ``(nodes, edges)``, in any form that `NodeDataset.from_tables` reads: a graph of their own, or, where an edge names
+    a node of the run, new nodes in the graph of the run. A run on data in memory takes the same data. It runs on the
+    CPU, wherever the run was trained.
 
     Example:
         >>> predict(Run.open("runs/cora")).probabilities.shape  # doctest: +SKIP

@@ -20,7 +20,7 @@ from armagnn.files import read_plain, write_atomic
 FORMAT = "armagnn-run"
 VERSION = 2
 MANIFEST, CONFIG = "manifest.json", "config.json"
-DESCRIPTIONS = ("graphs.json", "description.json")
+DESCRIPTIONS = ("graphs.json", "tables.json", "description.json")
 CHECKPOINT = "checkpoint"  # a folder that the manifest does not answer for
 AGAIN = "Train the run again with --overwrite."
 LARGEST_JSON = 2**27
@@ -28,7 +28,7 @@ LARGEST_JSON = 2**27
 DIGEST = re.compile(r"[0-9a-f]{64}")
 # Every file a run may hold. Nothing else is ever read from, or removed with, a run folder.
 FILES = re.compile(
-    r"(config|graphs|description|metrics)\.json|weights\.safetensors|curve\.png|trials/seed-(0|[1-9]\d{0,18})\.(json|safetensors)"
+    r"(config|graphs|tables|description|metrics|baselines)\.json|weights\.safetensors|curve\.png|trials/seed-(0|[1-9]\d{0,18})\.(json|safetensors)"
 )
 
 

@@ -141,7 +141,7 @@ class Outcome:
 KEPT: Final = ("best_epoch", "epochs", "val", "test", "seconds")
 """What a run folder keeps of an outcome, besides its seed, its history and its weights."""
 
-SHARES: Final = ("accuracy", "micro_f1")
+SHARES: Final = ("accuracy", "micro_f1", "macro_f1", "roc_auc")
 """Metrics that lie between 0 and 1."""
 
 

@@ -2,10 +2,12 @@
 
 ======================= ===============================================================================
 ``config.json``         kind of run, hyperparameters, seeds, dataset and its SHA-256, versions
-``graphs.json``         of a run on graphs: how they are described, for new ones (of others: ``description.json``)
+``graphs.json``         of a run on graphs: how they are described, for new ones; of a run on tables of nodes
+                        ``tables.json``, of others ``description.json``
 ``trials/seed-N.*``     each finished trial: results and history (JSON), restored weights (safetensors)
 ``weights.safetensors`` the weights of the trial that is best on validation (never on test)
 ``metrics.json``        results per trial, mean and deviation
+``baselines.json``      of a run on tables: the results of methods that ignore the edges or the features
 ``curve.png``           learning curves
 ``manifest.json``       the files above with their SHA-256
 ``checkpoint/``         while the run is not finished: the state of the batch at work
@@ -51,7 +53,7 @@ from armagnn.training.manifest import (
 )
 from armagnn.training.outcome import Outcome, best_trial, draw_curves, summarise
 
-METRICS, WEIGHTS, CURVE = "metrics.json", "weights.safetensors", "curve.png"
+METRICS, WEIGHTS, CURVE, BASELINES = "metrics.json", "weights.safetensors", "curve.png", "baselines.json"
 HEAD = {"format", "version", "kind", "config", "seeds", "dataset_sha256", "versions"}
 LARGEST = 2**31
 """Bytes of the largest file of weights."""
@@ -146,8 +148,10 @@ class Run:
 
     def _check_files(self) -> None:
         expected = {CONFIG} | {name for seed in self.finished_seeds for name in _trial_files(seed)}
-        if self.config.DESCRIPTION:
+        if self.config.described or self.config.DESCRIPTION in self.manifest.files:
             expected.add(self.config.DESCRIPTION)
+        if BASELINES in self.manifest.files and self.complete:
+            expected.add(BASELINES)
         if self.complete:
             expected |= {METRICS, WEIGHTS, CURVE}
             expected |= {name for seed in self.config.all_seeds for name in _trial_files(seed)}
@@ -214,9 +218,11 @@ class Run:
         """All finished trials, by seed."""
         return [self.load_trial(seed) for seed in self.finished_seeds]
 
-    def finish(self) -> None:
-        """Summarise the trials and mark the run as complete."""
+    def finish(self, baselines: dict[str, Any] | None = None) -> None:
+        """Summarise the trials, keep the results of the baselines, and mark the run as complete."""
         trials = self.trials()
+        if baselines:
+            self._write(BASELINES, to_bytes(baselines))
         best = best_trial(trials, self.config.stop_on)
         self._write(METRICS, to_bytes(summarise(trials, self.config.stop_on)))
         self._write(WEIGHTS, safetensors.torch.save(best.state))
@@ -239,6 +245,10 @@ class Run:
         if not _alike(found, summarise(self.trials(), self.config.stop_on)):
             raise RunError(f"{self.path / METRICS}: not the summary of the trials. {AGAIN}")
         return found
+
+    def baselines(self) -> dict[str, Any]:
+        """The results of methods that ignore the edges or the features, by name; of many runs there are none."""
+        return from_bytes(self.path / BASELINES, self._read(BASELINES)) if BASELINES in self.manifest.files else {}
 
     def weights(self) -> dict[str, Tensor]:
         """The weights of the best trial: finite real numbers."""

@@ -6,7 +6,7 @@ from dataclasses import field
 from importlib.metadata import entry_points
 from typing import Any, Final
 
-DATA, RUN, NETWORK, TRAINING = "Data", "Run", "Network", "Training"
+DATA, RUN, NETWORK, TRAINING, TABLES = "Data", "Run", "Network", "Training", "Tables"
 """The panels of the help in which options stand."""
 
 PAPERS: Final = "the paper's"
@@ -51,7 +51,7 @@ SHARED: Final[dict[str, tuple[str, str]]] = {
 """The help and the panel of options that several kinds of tasks have."""
 
 
-def option(default: Any, help: str = "", panel: str = NETWORK, shown: str = "") -> Any:
+def option(default: Any, help: str = "", panel: str = NETWORK, shown: str = "", flag: str = "") -> Any:
     """A field of a configuration that is an option of its command, too.
 
     Args:
@@ -59,8 +59,10 @@ def option(default: Any, help: str = "", panel: str = NETWORK, shown: str = "") 
         help: what the option means; a field without help is no option.
         panel: where the help shows it.
         shown: what the help shows as the default, where that depends on the data.
+        flag: how the option is typed, where that is not its name with two dashes.
     """
-    return field(default=default, metadata={"help": help, "panel": panel, "shown": shown or str(default)})
+    metadata = {"help": help, "panel": panel, "shown": shown or str(default), "flag": flag}
+    return field(default=default, metadata=metadata)
 
 
 def shared(name: str, default: Any, shown: str = "") -> Any:

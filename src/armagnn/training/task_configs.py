@@ -1,4 +1,4 @@
-"""The configurations of the kinds of tasks: nodes, graphs, and signals on a graph.
+"""The configurations of trainings on whole graphs, and on signals on a graph.
 
 Each field with a help is an option of ``armagnn train``. Nothing here imports torch before it is used; see `config`.
 """
@@ -10,116 +10,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from armagnn.errors import ParameterError, shown
-from armagnn.tasks import GRAPH_RATES, RATES, SIGNAL_RATES
+from armagnn.tasks import GRAPH_RATES, SIGNAL_RATES
 from armagnn.training.config import Config, data_name, register, text, title_of
-from armagnn.training.hyperparameters import graph_defaults, node_defaults, signal_defaults
+from armagnn.training.hyperparameters import graph_defaults, signal_defaults
 from armagnn.training.shared_options import DATA, MOST_STEPS, MOST_UNITS, PAPERS, RUN, TRAINING, option, shared
 
 if TYPE_CHECKING:
-    from armagnn.data import GraphsDataset, NodeDataset, SignalsDataset
+    from armagnn.data import GraphsDataset, SignalsDataset
     from armagnn.data.tu import Target
-    from armagnn.training.node_training import NodesExperiment
     from armagnn.training.outcome import Setting
-
-
-@register
-@dataclass(frozen=True)
-class NodesConfig(Config):
-    """Hyperparameters of a training on nodes; the defaults are the paper's for ARMA on Cora, but for early stopping.
-
-    The paper's text stops on validation accuracy with patience 50, the authors' own script on validation loss
-    with patience 200. The default is the loss, a smooth measure where accuracy counts 500 nodes, with patience 100.
-    The help of each field is that of its option (``armagnn train --help``).
-
-    Example:
-        >>> NodesConfig(seed=5, seeds=3).all_seeds
-        range(5, 8)
-        >>> NodesConfig(conv="chebyshev", stacks=3, dataset="citeseer").title
-        'chebyshev (K=3) on citeseer'
-    """
-
-    kind: ClassVar[str] = "nodes"
-    command: ClassVar[str] = "train"
-    EXPERIMENT: ClassVar[str] = "armagnn.training.node_training:NodesExperiment"
-    HELP: ClassVar[str] = """Train the paper's network of two convolutions for node classification, once per seed.
-
-    Real numbers in the y of your own file, rather than integers, are the target of a regression; NaN: there is none.
-    For whole graphs, and your own, see `armagnn train graphs --help`.
-
-    What is not given is the paper's value for the dataset and the layers (for your own files: that for Cora), with
-    one exception: the paper's text stops on validation accuracy with patience 50 (--stop-on accuracy --patience 50);
-    the authors' own script stops on validation loss, and so does the default here, with patience 100. On PPI it is
-    300, as the paper's patience stops far too early there.
-    """
-    SHORTCUTS: ClassVar[Mapping[str, tuple[str, ...]]] = {"dropout": ("input_dropout", "hidden_dropout")}
-    RATES: ClassVar[tuple[str, ...]] = RATES
-    LIMITS: ClassVar[Mapping[str, tuple[int, int]]] = {**Config.LIMITS, "last_stacks": (0, MOST_STEPS)}
-    STORED: ClassVar[Mapping[str, str]] = {
-        "dataset": "dataset", "conv": "method", "stacks": "k", "layers": "t", "last_stacks": "last_k",
-        **{name: name for name in ("hidden", "act", *RATES, "l2", "lr", "epochs", "patience", "stop_on")},
-    }  # fmt: skip
-    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"features": ("auto", "rows", "standardise", "none", "kind")}
-    LATER: ClassVar[Mapping[str, Any]] = {"features": "kind", "init": "linear"}
-    OF_DATA: ClassVar[tuple[str, ...]] = ("dataset", "features")
-
-    dataset: str = option("cora", "cora, citeseer, pubmed, ppi, or the path of your own .npz file.", RUN)
-    features: str = option(
-        "auto",
-        "How features are scaled: rows (each row divided by its sum, for bags of words), standardise (each column, on "
-        "the training nodes) or none. auto: your own are standardised, those of the catalogue have their own.",
-        RUN,
-    )
-    conv: str = shared("conv", "arma")
-    hidden: int = option(16, "Units of the hidden layer.", shown=PAPERS)
-    stacks: int = shared("stacks", 2, PAPERS)
-    layers: int = option(
-        1,
-        "T: recursion steps of arma, Jacobi iterations of cayley. L: layers in each of the two places for the "
-        "others (chebyshev has none).",
-        shown=PAPERS,
-    )
-    last_stacks: int = option(0, "K of the second convolution.", shown="as the first")
-    act: str = option("relu", "Activation of the hidden layer, e.g. relu or elu.")
-    init: str = option("linear", "Start of arma's recursion: linear (X W0), zero, or tied (W0 = V).")
-    input_dropout: float = option(0.75, "Drop rate of the input features.", shown=PAPERS)
-    hidden_dropout: float = option(0.75, "Drop rate of the hidden units.", shown=PAPERS)
-    skip_dropout: float = shared("skip_dropout", 0.75, PAPERS)
-    l2: float = option(
-        5e-4, "c of the penalty c ||W||² on all kernels, as in Keras (gradient 2 c W).", TRAINING, shown=PAPERS
-    )
-    lr: float = shared("lr", 0.01, PAPERS)
-    epochs: int = shared("epochs", 2000)
-    patience: int = shared("patience", 100, "100; 300 on ppi")
-    stop_on: str = shared("stop_on", "loss")
-    seed: int = shared("seed", 0)
-    seeds: int = shared("seeds", 10)
-    device: str = shared("device", "cpu")
-
-    @property
-    def title(self) -> str:
-        """What is trained, in one line."""
-        stacks = f"{self.stacks}" + (f" then {self.last_stacks}" if self.last_stacks else "")
-        return title_of(self.conv, stacks, self.layers, self.dataset)
-
-    def stored(self) -> dict[str, Any]:
-        """The configuration as the results store keeps it, which names K of the last layer in any case."""
-        return super().stored() | {"last_k": self.last_stacks or self.stacks}
-
-    @classmethod
-    def defaults(cls, source: str, conv: str) -> dict[str, Any]:
-        """The options of the paper for a known dataset, or of the nearest one."""
-        return node_defaults(text("source", source), text("conv", conv))
-
-    if TYPE_CHECKING:
-
-        def experiment(self, data: Any = None) -> NodesExperiment:
-            """The configuration with its dataset."""
-
-    def load(self) -> NodeDataset:
-        """The dataset, with its features scaled as the configuration says."""
-        from armagnn.data import load
-
-        return load(self.dataset, features=self.features)  # type: ignore[arg-type]  # it is checked
 
 
 @register

@@ -7,17 +7,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
 from armagnn.arguments import checked
-from armagnn.errors import ParameterError, RunError
+from armagnn.checks import choice
+from armagnn.data import GraphsDataset, NodeDataset
+from armagnn.errors import DTypeError, ParameterError, RunError, shown
 from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.config import Config
+from armagnn.training.node_config import NodesConfig
 from armagnn.training.outcome import Outcome, Setting, batches
 from armagnn.training.record import Record
 from armagnn.training.run_folder import Run, check_vacant, current_versions, make_vacant
+from armagnn.training.task_configs import GraphsConfig
 from armagnn.training.trials import Trials
 
 EVERY: Final = 30.0
@@ -163,13 +168,14 @@ def interrupts(report: Callable[[], None]) -> Iterator[Callable[[], bool]]:
 
 @checked
 def train(
-    config: Config,
+    config: Any,
     out: str | Path,
     *,
     data: Any = None,
     resume: bool = False,
     overwrite: bool = False,
     observer: Observer | None = None,
+    **options: Any,
 ) -> Run:
     """Train one network per seed of `config`, on nodes, graphs or signals, and keep the run in the folder `out`.
 
@@ -179,18 +185,22 @@ def train(
     seconds otherwise. The configuration must be the same. `overwrite` replaces a run that is there.
 
     Args:
-        config: what to train, on what.
+        config: what to train, on what; or a dataset, which is trained on by what suits it.
         out: the run folder.
         data: the dataset, if it is in memory; by default the configuration loads it.
         resume: go on with the run in the folder.
         overwrite: replace the run in the folder.
         observer: sees how training goes.
+        **options: changes of the configuration, such as ``conv="gcn", seeds=3``.
 
     Example:
         >>> run = train(NodesConfig(seeds=3), "runs/cora")  # doctest: +SKIP
         >>> run.metrics()["test"]["accuracy"]["mean"]  # doctest: +SKIP
+        >>> data = NodeDataset.from_tables("nodes.csv", "edges.csv", target="label")  # doctest: +SKIP
+        >>> run = train(data, "runs/mine", conv="gcn")  # doctest: +SKIP
     """
     out = Path(out)
+    config, data = _configured(config, data, options)
     observer = observer or Observer()
     if resume and overwrite:
         raise ParameterError("resume and overwrite exclude each other: continue the run or replace it.")
@@ -224,12 +234,36 @@ def train(
             trials = experiment.trials([experiment.setting(seed) for seed in seeds], device=device)
             for outcome in run_trials(trials, run.checkpoint, wanted=missing, observer=observer, every=EVERY):
                 if outcome is not None and outcome.seed not in finished:
-                    run.keep(outcome.require_converged())
-                    observer.trial(outcome, new=True)
+                    closed = experiment.closed(outcome.require_converged())
+                    run.keep(closed)
+                    observer.trial(closed, new=True)
             observer.batch()
-        run.finish()
+        run.finish(experiment.baselines())
     run.checkpoint.clear()
     return run
+
+
+def _configured(config: Any, data: Any, options: dict[str, Any]) -> tuple[Config, Any]:
+    """The configuration, with what is changed, and the data if they are in memory."""
+    if not isinstance(config, Config):
+        if data is not None:
+            raise ParameterError(
+                f"config must be a configuration, or a dataset (and no data besides), got {shown(config)}."
+            )
+        config, data = config_for(config), config
+    for name in options:
+        choice("option", name, config.to_json())
+    config = replace(config, **options)
+    return (config if data is None else config.of_memory(data)), data
+
+
+def config_for(data: object) -> Config:
+    """The configuration that suits a dataset in memory."""
+    if isinstance(data, NodeDataset):
+        return NodesConfig() if data.schema is None else NodesConfig.for_tables()
+    if isinstance(data, GraphsDataset):
+        return GraphsConfig()
+    raise DTypeError(f"config must be a configuration or a dataset of nodes or graphs, got {shown(data)}.")
 
 
 def _resumable(out: Path, config: Config) -> Run:

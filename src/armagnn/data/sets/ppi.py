@@ -64,7 +64,7 @@ def parse_multilabel_file(
         raise DataError(f"{source}: label_known is {known.dtype} of shape {known.shape}; it must be {num_nodes} bools.")
     if y[~known].any():
         raise DataError(f"{source}: labels_packed has labels where label_known is false; those rows must be zero.")
-    idx = {}
+    idx: dict[str, Any] = {}
     for number, part in enumerate(SPLITS):
         idx[f"{part}_idx"] = torch.from_numpy(np.flatnonzero((split == number) & known))
         if not len(idx[f"{part}_idx"]):

@@ -1,0 +1,1 @@
+"""Tables of nodes and edges, as people have them, made into datasets."""

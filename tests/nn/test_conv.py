@@ -16,7 +16,7 @@ from armagnn.errors import ArmagnnError, DTypeError, ParameterError
 from armagnn.nn import ARMAConv, AvgPool, CayleyConv, GraclusPool, NonExpansive, SumPool, make_conv
 
 REPEATED = ["gcn", "gat", "sage", "gin", "mlp"]
-LAYERS = ["arma", "chebyshev", "cayley", *REPEATED]
+LAYERS = ["arma", "rational", "chebyshev", "cayley", *REPEATED]
 INDEX = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
 ODD: list[Any] = [
@@ -26,13 +26,19 @@ ODD: list[Any] = [
 ]  # fmt: skip
 SIZES = {
     "arma": ("num_stacks", "num_layers"),
+    "rational": ("order", "groups", "max_iter"),
     "chebyshev": ("order",),
     "cayley": ("order", "jacobi"),
     "gat": ("heads", "num_layers"),
     "gin": ("hidden", "num_layers"),
     "gcn": ("num_layers",),
 }
-FLAGS = {"arma": ("bias", "shared_weights", "cached"), "cayley": ("bias", "train_zoom"), "gat": ("bias", "concat")}
+FLAGS = {
+    "arma": ("bias", "shared_weights", "cached"),
+    "cayley": ("bias", "train_zoom"),
+    "rational": ("bias", "learn_poles"),
+    "gat": ("bias", "concat"),
+}
 REALS = {"arma": ("dropout",), "chebyshev": ("dropout", "lambda_max"), "cayley": ("zoom",), "gcn": ("dropout", "gamma")}
 
 

@@ -12,7 +12,17 @@ from torch import Tensor, nn
 
 from armagnn import CSR, GraphOperator
 from armagnn.errors import GraphError, ParameterError, UnknownNameError
-from armagnn.nn import ARMAConv, CayleyConv, ChebConv, Conv, GCNConv, layer_registry, make_conv, register_layer
+from armagnn.nn import (
+    ARMAConv,
+    CayleyConv,
+    ChebConv,
+    Conv,
+    GCNConv,
+    RationalConv,
+    layer_registry,
+    make_conv,
+    register_layer,
+)
 from armagnn.nn.conv import propagate, times
 from armagnn.nn.gat_conv import GATConv
 from armagnn.nn.gin_conv import GINConv
@@ -26,6 +36,7 @@ from armagnn.training import NodesConfig, train
 
 NAMES: dict[str, tuple[Any, str | None, dict[str, Any]]] = {
     "arma": (ARMAConv, "arma", {"num_stacks": 2, "num_layers": 3, "init": "tied"}),
+    "rational": (RationalConv, "arma", {"order": 2, "init": "heat", "radius": 0.9}),
     "gcn": (GCNConv, "gcn", {"gamma": 0.5}),
     "chebyshev": (ChebConv, "laplacian", {"order": 3, "lambda_max": 1.5}),
     "cayley": (CayleyConv, "laplacian", {"order": 2, "jacobi": 3, "zoom": 0.5, "train_zoom": False}),
@@ -37,7 +48,9 @@ NAMES: dict[str, tuple[Any, str | None, dict[str, Any]]] = {
 VALUES: dict[str, Any] = {
     "act": None, "dropout": 0.1, "bias": False, "num_layers": 2, "num_stacks": 2, "shared_weights": False,
     "init": "zero", "cached": True, "gamma": 2.0, "order": 3, "lambda_max": 1.5, "jacobi": 2, "zoom": 0.5,
-    "train_zoom": False, "heads": 2, "hidden": 6, "concat": False, "fixed_point": FixedPoint(),
+    "train_zoom": False, "heads": 2, "hidden": 6, "concat": False, "groups": 2, "learn_poles": False,
+    "method": "exact", "tol": 1e-3, "max_iter": 9,
+    "radius": 0.5, "fixed_point": FixedPoint(),
 }  # fmt: skip
 EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
@@ -90,16 +103,17 @@ def test_unknown_hyperparameters_name_the_allowed(name: str) -> None:
     allowed = str(error.value).split("it takes ")[1].rstrip(".").split(", ")
     assert {"act", "dropout", "bias", *NAMES[name][2]} <= set(allowed)
     assert not {"self", "in_channels", "out_channels"} & set(allowed)
-    assert ("num_layers" in allowed) == (name not in ("chebyshev", "cayley"))
+    assert ("num_layers" in allowed) == (name not in ("chebyshev", "cayley", "rational"))
     for option in allowed:  # and all of them are really taken
-        make_conv(name, 3, 4, **{option: VALUES[option]})
+        value = "heat" if (name, option) == ("rational", "init") else VALUES[option]
+        make_conv(name, 3, 4, **{option: value})
 
 
 def test_num_layers_is_a_stack_except_for_arma() -> None:
     assert isinstance(make_conv("gcn", 3, 4, num_layers=2), LayerSequence)
     assert isinstance(make_conv("gcn", 3, 4, num_layers=1), GCNConv)
     assert make_conv("arma", 3, 4, num_layers=2).num_layers == 2
-    for name in ("chebyshev", "cayley"):
+    for name in ("chebyshev", "cayley", "rational"):
         with pytest.raises(ParameterError, match="num_layers"):
             make_conv(name, 3, 4, num_layers=2)
 

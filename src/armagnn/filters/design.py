@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -153,7 +154,7 @@ class _Problem:
         return 2 * found.cost, np.concatenate([pairs[0], a[n:]]), np.concatenate([pairs[1], b[n:]])
 
     def starts(self) -> list[Array]:
-        """Return where to start: poles spread evenly, near and far, and poles gathered at the steepest places."""
+        """Return where to start: poles spread evenly, gathered at the steepest places, and those of AAA."""
         n, r = self.pairs, self.radius
         even = (np.arange(n) + 0.5) * (np.pi / max(n, 1))
         real = np.linspace(-0.8, 0.8, self.real) if self.real > 1 else np.full(self.real, 0.3)
@@ -167,7 +168,23 @@ class _Problem:
             w = 1 / pole if self.stable else _to_disk(pole)
             w = np.where(w.imag < 0, w.conj(), w)
             out.append(np.concatenate([np.minimum(np.abs(w), r), np.angle(w), real]))
+            w = self._near_minimax()
+            if len(w) == n:
+                out.append(np.concatenate([np.minimum(np.abs(w), r), np.angle(w), real]))
         return out
+
+    def _near_minimax(self) -> Array:
+        """Return the complex poles, one of each pair, of AAA, whose largest error is near the least possible."""
+        from scipy.interpolate import AAA
+
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore", RuntimeWarning)  # of so few terms it does not converge
+            found = AAA(self.mu, self.value, max_terms=2 * self.pairs + self.real + 1, clean_up=False).poles()
+        upper = found[np.isfinite(found) & (found.imag > 1e-9)]
+        w = 1 / upper if self.stable else _to_disk(upper)
+        w = np.where(w.imag < 0, w.conj(), w)
+        nearest = np.argsort(-np.abs(w), kind="stable")[: self.pairs]
+        return np.array(w[nearest])
 
     def _steepest(self, most: int) -> Array:
         """Return up to ``most`` places, apart from each other, where the target changes fastest."""

@@ -15,6 +15,7 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
                `cpu/compile` (whose machine code lies where `code_cache` says); `cpu/masks`, ...: one idea each
 `gpu`          Triton kernels for the GPU
 `attention`    attention over neighbours, values and gradients
+`lanczos`      a step of the recursion that solves for many poles at once, `cpu_lanczos` by numba
 `blocks`       products with a dense block-diagonal matrix, the vectors of a batch of graphs
 `maxima`       the maximum over neighbours, values and gradients
 `products`     dense products of many trials, long sums among them
@@ -28,6 +29,7 @@ from armagnn.kernels import ops_vmap  # noqa: F401  the operators have no gradie
 from armagnn.kernels.attention import added_attention, neighbour_attention
 from armagnn.kernels.backends import backend, cut_rows, keep_rows_whole
 from armagnn.kernels.blocks import DenseBlocks, block_product
+from armagnn.kernels.lanczos import column_dots, lanczos_step
 from armagnn.kernels.layer import arma_layer, usable
 from armagnn.kernels.layer_run import Settings
 from armagnn.kernels.layer_signals import arma_signals, usable_by_signals
@@ -55,11 +57,13 @@ __all__ = [
     "arma_signals",
     "backend",
     "block_product",
+    "column_dots",
     "cut_rows",
     "dropout",
     "dropout_trials",
     "gcs",
     "keep_rows_whole",
+    "lanczos_step",
     "neighbour_attention",
     "neighbour_max",
     "product",

@@ -13,6 +13,7 @@ from armagnn.nn.gin_conv import GINConv
 from armagnn.nn.layer_registry import make_conv, register_layer
 from armagnn.nn.mlp_conv import MLPConv
 from armagnn.nn.pooling import AvgPool, GraclusPool, SumPool
+from armagnn.nn.rational_conv import RationalConv
 from armagnn.nn.sage_conv import SAGEConv
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ __all__ = [
     "GraclusPool",
     "MLPConv",
     "NonExpansive",
+    "RationalConv",
     "ReservoirARMA",
     "SAGEConv",
     "SumPool",

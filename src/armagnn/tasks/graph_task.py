@@ -16,7 +16,7 @@ from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.data import Fold, GraphsDataset, NodeFeatures, Scaler, node_features, nodes_of
 from armagnn.errors import ParameterError
-from armagnn.nn import CayleyConv, activations, make_conv
+from armagnn.nn import CayleyConv, RationalConv, activations, make_conv
 from armagnn.nn.feature_dropout import drop
 from armagnn.nn.layer_registry import PEERS
 from armagnn.nn.pooling import AvgPool
@@ -131,9 +131,11 @@ class GraphNet(TaskNet):
 
     @checked
     def wants_spectra(self, graphs: GraphBatches) -> bool:
-        """Are the convolutions polynomials of a high degree, faster in the frequencies of each graph?"""
+        """Are the convolutions functions of the frequencies, computed faster there for each graph?"""
         conv = self.convs[0]
-        return isinstance(conv, CayleyConv) and vectors_pay(graphs.op, graphs.ptr, conv.spectral_degree(graphs.op))
+        return isinstance(conv, CayleyConv | RationalConv) and vectors_pay(
+            graphs.op, graphs.ptr, conv.spectral_degree(graphs.op)
+        )
 
     @checked
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:

@@ -34,13 +34,18 @@ class Hyperparameters:
     arma: tuple[int, int]
 
     def order(self, method: str) -> tuple[int, int]:
-        """(K, T) of a method: stacks and steps, order and Jacobi iterations, terms and 1; of the others (1, L)."""
+        """(K, T) of a method: stacks and steps, order and Jacobi iterations, terms (poles) and 1; else (1, L)."""
         if method == "arma":
             return self.arma
         if method == "cayley":
             return self.cayley
+        if method == "rational":
+            return RATIONAL
         return (self.chebyshev, 1) if method == "chebyshev" else (1, self.gcn)
 
+
+RATIONAL: Final = (4, 1)
+"""K of the rational layer, which is not the paper's, and no T."""
 
 NODES: Final[dict[str, Hyperparameters]] = {
     "cora": Hyperparameters(5e-4, 0.75, 0.01, 16, gcn=1, chebyshev=2, cayley=(1, 5), arma=(2, 1)),
@@ -76,7 +81,7 @@ def graph_order(dataset: str, method: str) -> tuple[int, int]:
         ((1, 2), (3, 3), (1, 4))
     """
     _, orders = GRAPHS[group(dataset)]
-    return orders.get(method, orders["gcn"])
+    return RATIONAL if method == "rational" else orders.get(method, orders["gcn"])
 
 
 def group(dataset: str) -> str:

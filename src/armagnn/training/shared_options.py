@@ -26,15 +26,15 @@ MOST_EPOCHS: Final = 10**6
 MOST_PATIENCE: Final = 2**62
 """More than any training has epochs, and an epoch more still fits into 64 bits."""
 
-LAYERS: Final = ("arma", "gcn", "chebyshev", "cayley", "gat", "sage", "gin", "mlp")
+LAYERS: Final = ("arma", "rational", "gcn", "chebyshev", "cayley", "gat", "sage", "gin", "mlp")
 """The names that `make_conv` knows; here, too, as the help shall not wait for the layers (a test compares them)."""
 
 SHARED: Final[dict[str, tuple[str, str]]] = {
     "conv": ("The layers: {layers}.", RUN),
-    "stacks": ("K: stacks of arma, order of chebyshev and cayley.", NETWORK),
+    "stacks": ("K: stacks of arma, order of rational, chebyshev and cayley.", NETWORK),
     "layers": (
         "T: recursion steps of arma, Jacobi iterations of cayley. L: layers in the place of each convolution for "
-        "the others (chebyshev has none).",
+        "the others (chebyshev and rational have none).",
         NETWORK,
     ),
     "head": ("Units of a hidden fully connected layer; 0: none.", NETWORK),

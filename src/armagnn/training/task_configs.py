@@ -118,7 +118,7 @@ class GraphsConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.conv not in ("arma", "chebyshev", "cayley") and self.depth * self.layers > MOST_STEPS:
+        if self.conv not in ("arma", "rational", "chebyshev", "cayley") and self.depth * self.layers > MOST_STEPS:
             raise ParameterError(
                 f"depth is {self.depth} and layers {self.layers}: a network of {self.depth * self.layers} layers, of "
                 f"{MOST_STEPS} at most."

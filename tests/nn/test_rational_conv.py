@@ -339,5 +339,14 @@ def test_an_eigenvalue_beyond_a_real_pole_is_an_error() -> None:
         RationalConv(1, 1, order=1, init=[1.2], method="exact")(torch.ones(2, 1), op)
 
 
+def test_a_layer_without_numbers() -> None:
+    with torch.device("meta"):
+        conv = RationalConv(2, 3, order=3, init="heat")
+    assert conv.pole.is_meta
+    made = conv.to_empty(device="cpu")
+    made.reset_parameters()
+    assert_near(made.response(torch.tensor([0.5])), RationalConv(2, 3, order=3, init="heat").response([0.5]), 1e-6)
+
+
 def test_make_conv_knows_it() -> None:
     assert repr(make_conv("rational", 2, 3, order=2)) == "RationalConv(2, 3, order=2)"

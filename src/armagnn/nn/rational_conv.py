@@ -126,7 +126,8 @@ class RationalConv(Conv):
         self.tol = None if tol is None else checks.real("tol", tol, above=0, below=1)
         self.max_iter = checks.integer("max_iter", max_iter, 1)
         self.radius = checks.real("radius", radius, above=0, below=1)
-        self._start = pole_parameters.start(init, self.order, self.radius)
+        with torch.device("cpu"):  # a design has numbers, also for a layer on the device "meta"
+            self._start = pole_parameters.start(init, self.order, self.radius)
         self.statistics: Statistics | None = None
         """How the last solve went, its backward pass included; None before, and for ``eigen``."""
         self.weight = Parameter(empty("weight", self.in_channels, self.out_channels))

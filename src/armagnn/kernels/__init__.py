@@ -15,7 +15,7 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
                `cpu/compile` (whose machine code lies where `code_cache` says); `cpu/masks`, ...: one idea each
 `gpu`          Triton kernels for the GPU
 `attention`    attention over neighbours, values and gradients
-`lanczos`      a step of the recursion that solves for many poles at once, `cpu_lanczos` by numba
+`lanczos`      a step of the recursion that solves for many poles at once; by numba: `cpu/lanczos_rows`
 `blocks`       products with a dense block-diagonal matrix, the vectors of a batch of graphs
 `maxima`       the maximum over neighbours, values and gradients
 `products`     dense products of many trials, long sums among them

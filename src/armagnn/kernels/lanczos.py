@@ -68,6 +68,6 @@ def _compiled(x: Tensor) -> ModuleType | None:
     """Return the module of numba's kernels, where they run on the device of a tensor."""
     if backend(x.device).__name__ != "armagnn.kernels.cpu":
         return None
-    from armagnn.kernels import cpu_lanczos
+    from armagnn.kernels.cpu import lanczos_rows
 
-    return cpu_lanczos
+    return lanczos_rows

@@ -12,8 +12,8 @@ import torch
 from numba import prange
 from torch import Tensor
 
-from armagnn.kernels import threads
-from armagnn.kernels.cpu_common import Array, compiled, to_numpy
+from armagnn.kernels.cpu import threads
+from armagnn.kernels.cpu.compile import Array, compiled, to_numpy
 
 BLOCK: Final = 1024
 """Rows whose products are added up before they are added to those of the other blocks."""

@@ -111,4 +111,4 @@ def _advise() -> Callable[[int, int, int], int] | None:
     except (OSError, AttributeError):
         return None
     function.argtypes, function.restype = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int), ctypes.c_int
-    return function  # type: ignore[no-any-return]
+    return function

@@ -23,8 +23,8 @@ from armagnn.estimators.node_rows import Matrix, NodeRows, Part, nodes_of, valid
 from armagnn.estimators.reservoir import seed_of
 from armagnn.operators import CSR, GraphOperator
 from armagnn.tasks import NodeNet, NodeTask
+from armagnn.training.node_config import NodesConfig
 from armagnn.training.node_training import NodesExperiment
-from armagnn.training.task_configs import NodesConfig
 
 LARGEST: Final = float(np.finfo(np.float32).max)
 MANY, FRACTION = 1000, 0.1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from armagnn import GraphOperator
 from armagnn.errors import ArmagnnError, GraphError, ParameterError, ShapeError, UnknownNameError
-from armagnn.estimators.node_rows import Index, NodeRows
+from armagnn.estimators.node_rows import FrameIndex, NodeRows
 from oracles import random_graph
 
 GRAPH = random_graph(8, 12, seed=1).both_ways()
@@ -88,9 +88,9 @@ def test_sparse_rows_are_the_same_rows() -> None:
 def test_nodes_by_name_and_by_the_index_of_a_frame() -> None:
     path = networkx.path_graph(["a", "b", "c"])
     assert NodeRows.fit(path, 1, X[:2], ["c", "a"]).nodes.tolist() == [2, 0]
-    assert NodeRows.fit(path, 1, X[:3], Index(np.array(["c", "a", "b"], dtype=object))).nodes.tolist() == [2, 0, 1]
+    assert NodeRows.fit(path, 1, X[:3], FrameIndex(np.array(["c", "a", "b"], dtype=object))).nodes.tolist() == [2, 0, 1]
     # an index that names no nodes is no error, where rows can be counted
-    assert NodeRows.fit(path, 1, X[:3], Index(np.array([10, 11, 12]))).nodes.tolist() == [0, 1, 2]
+    assert NodeRows.fit(path, 1, X[:3], FrameIndex(np.array([10, 11, 12]))).nodes.tolist() == [0, 1, 2]
 
 
 def test_an_edge_index_need_not_name_the_last_nodes() -> None:

@@ -19,7 +19,7 @@ from torch import Tensor
 from armagnn import checks
 from armagnn.data import NodeDataset
 from armagnn.errors import ArmagnnError, DataError, DTypeError, ShapeError
-from armagnn.estimators.node_rows import Matrix, NodeRows, Part, nodes_of, validated
+from armagnn.estimators.node_rows import AskedRows, Matrix, NodeRows, nodes_of, validated
 from armagnn.estimators.reservoir import seed_of
 from armagnn.operators import CSR, GraphOperator
 from armagnn.tasks import NodeNet, NodeTask
@@ -175,13 +175,13 @@ class NodeLearner(BaseEstimator):
 
     # --------------------------------------------------------------------------------------------------------- predict
 
-    def _asked(self, X: Any, nodes: Any) -> Part:
+    def _asked(self, X: Any, nodes: Any) -> AskedRows:
         """Return the rows of a call with the nodes that they need."""
         check_is_fitted(self)
         nodes = nodes_of(X, nodes)
         return self.rows_.ask(self._scaled(validated(self, X, reset=False)), nodes)
 
-    def _outputs(self, part: Part) -> Iterator[Tensor]:
+    def _outputs(self, part: AskedRows) -> Iterator[Tensor]:
         """Yield what each network puts out for the rows that are asked for, (m, C)."""
         count, none = part.X.shape[0], torch.empty(0, dtype=torch.int64)
         y = torch.empty(count) if self._outputs_ == 1 else torch.zeros(count, dtype=torch.int64)
@@ -253,7 +253,7 @@ class ARMAClassifier(ClassifierMixin, NodeLearner):
 
         return float(accuracy_score(y, self.predict(X, nodes), sample_weight=sample_weight))
 
-    def _probabilities(self, part: Part) -> Array:
+    def _probabilities(self, part: AskedRows) -> Array:
         found: Array = torch.stack([torch.softmax(out, -1) for out in self._outputs(part)]).mean(0).numpy()
         return found
 
@@ -306,7 +306,7 @@ class ARMARegressor(RegressorMixin, NodeLearner):
 
         return float(r2_score(y, self.predict(X, nodes), sample_weight=sample_weight))
 
-    def _values(self, part: Part) -> Array:
+    def _values(self, part: AskedRows) -> Array:
         found: Array = torch.stack([out[:, 0] for out in self._outputs(part)]).mean(0).numpy()
         return self.mean_ + self.deviation_ * found
 
@@ -314,7 +314,7 @@ class ARMARegressor(RegressorMixin, NodeLearner):
 # --------------------------------------------------------------------------------------------------------------- input
 
 
-def _dataset(part: Part, y: Tensor, train: Tensor, val: Tensor, num_classes: int) -> NodeDataset:
+def _dataset(part: AskedRows, y: Tensor, train: Tensor, val: Tensor, num_classes: int) -> NodeDataset:
     """Return the nodes of a call as a dataset. Its experiment knows the edges."""
     edges = torch.empty(2, 0, dtype=torch.int64)
     return NodeDataset("X", _features(part.X), edges, y, train, val, val, num_classes, sha256="")

@@ -31,7 +31,7 @@ Matrix = Any
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class AskedRows:
     """The nodes of a call: their features, the edges among them, and which of them are asked for.
 
     Attributes:
@@ -85,7 +85,7 @@ class NodeRows:
 
     @classmethod
     def _nearest(cls, X: Matrix, n_neighbors: int, nodes: Any) -> NodeRows:
-        if nodes is not None and not isinstance(nodes, Index):
+        if nodes is not None and not isinstance(nodes, FrameIndex):
             raise ParameterError("nodes says which nodes of a graph the rows are; with graph='knn' there are none.")
         points, count = as_dense(X), X.shape[0]
         if count < 2:
@@ -99,22 +99,22 @@ class NodeRows:
 
     # ----------------------------------------------------------------------------------------------------------- asked
 
-    def all(self) -> Part:
+    def all(self) -> AskedRows:
         """The rows of ``fit``."""
         if self.search is not None or self._in_order(self.nodes):
-            return Part(self.X, self._operator(self.matrix), np.arange(self.X.shape[0]))
+            return AskedRows(self.X, self._operator(self.matrix), np.arange(self.X.shape[0]))
         return self.ask(self.X, self.nodes)
 
-    def ask(self, X: Matrix, nodes: Any) -> Part:
+    def ask(self, X: Matrix, nodes: Any) -> AskedRows:
         """Rows of any call after ``fit``, with the nodes that they need."""
         if self.search is not None:
-            if nodes is not None and not isinstance(nodes, Index):
+            if nodes is not None and not isinstance(nodes, FrameIndex):
                 raise ParameterError("nodes says which nodes of a graph the rows are; with graph='knn' there are none.")
             return self._attached(X)
         asked = self._numbers(nodes, X.shape[0])
         count = self.matrix.shape[0]
         if self._in_order(asked):
-            return Part(X, self._operator(self.matrix), asked)
+            return AskedRows(X, self._operator(self.matrix), asked)
         old = ~np.isin(self.nodes, asked)
         here = np.concatenate([self.nodes[old], asked])
         order = np.argsort(here)
@@ -125,7 +125,7 @@ class NodeRows:
         if self.grows and here.max() >= count:
             matrix = _grown(matrix, int(here.max()) + 1)
         here = here[order]
-        return Part(features, self._operator(matrix[here][:, here]), place[len(self.nodes[old]) :])
+        return AskedRows(features, self._operator(matrix[here][:, here]), place[len(self.nodes[old]) :])
 
     def new_edges(self, X: Matrix) -> tuple[NDArray[np.int64], NDArray[np.int64], Any]:
         """Return the place in ``fit`` of each row, -1 for a new one; which are new; and what these receive, (m, n)."""
@@ -138,23 +138,23 @@ class NodeRows:
         start = np.arange(len(new) + 1) * self.neighbours
         return place, new, sp.csr_array((np.ones(near.size), near.ravel(), start), shape=(len(new), count))
 
-    def _attached(self, X: Matrix) -> Part:
+    def _attached(self, X: Matrix) -> AskedRows:
         place, new, edges = self.new_edges(X)
         count = self.X.shape[0]
         if not len(new):
-            return Part(self.X, self.matrix, place)
+            return AskedRows(self.X, self.matrix, place)
         place[new] = count + np.arange(len(new))
         matrix = sp.csr_array(sp.block_array([[self.matrix, None], [edges, sp.csr_array((len(new), len(new)))]]))
-        return Part(_stack([self.X, X[new]]), matrix, place)
+        return AskedRows(_stack([self.X, X[new]]), matrix, place)
 
     # ----------------------------------------------------------------------------------------------------------- nodes
 
     def _numbers(self, nodes: Any, rows: int) -> NDArray[np.int64]:
         """Return the number of the node of each row."""
         count = self.matrix.shape[0]
-        insist = not isinstance(nodes, Index)
+        insist = not isinstance(nodes, FrameIndex)
         if nodes is not None:
-            found = self._named(nodes.values if isinstance(nodes, Index) else nodes, insist)
+            found = self._named(nodes.values if isinstance(nodes, FrameIndex) else nodes, insist)
             if found is not None:
                 return self._checked(found, rows)
         if rows == count or (self.grows and rows > count and not len(self.nodes)):
@@ -213,7 +213,7 @@ class NodeRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Index:
+class FrameIndex:
     """The index of a data frame: it names nodes if all of it does, and is no error otherwise."""
 
     values: Any
@@ -223,7 +223,7 @@ def nodes_of(X: Any, nodes: Any) -> Any:
     """Return the nodes that were given, or else the index of a data frame, or else None."""
     if nodes is not None:
         return nodes
-    return Index(X.index) if hasattr(X, "iloc") and hasattr(X, "index") else None
+    return FrameIndex(X.index) if hasattr(X, "iloc") and hasattr(X, "index") else None
 
 
 # ------------------------------------------------------------------------------------------------------------- matrices

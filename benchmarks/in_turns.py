@@ -1,7 +1,8 @@
 """Compare the speed of two checkouts on this processor: ``python benchmarks/in_turns.py OLD NEW``.
 
 Each round runs all cases once in a fresh process for each checkout, in turns (old new, new old, ...), so that a slow
-minute of the machine meets both. The first process of each checkout only compiles and does not count. A case is
+minute of the machine meets both. The first process of each checkout only compiles and does not count. With one thread,
+processor time is measured, which other programs on the machine change little; with more threads, wall time. A case is
 measured by the median of its runs; printed are the medians over the rounds, and the ratio new / old of the rounds: its
 median, and the quarter points between which half of the rounds lie. Below 1 the new checkout is faster. The cases use
 public names only that 0.1.0 (8adf61b) has, too.
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -135,8 +137,15 @@ def cases() -> dict[str, Callable[[], Callable[[], object]]]:
     }
 
 
+def processor_seconds() -> float:
+    """The time that this process and its finished children have had a processor."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
 def measure(wanted: str) -> dict[str, float]:
     """The median milliseconds of every case whose name has the wanted text in it."""
+    clock = processor_seconds if os.environ.get("OMP_NUM_THREADS") == "1" else time.perf_counter
     found = {}
     for name, prepare in cases().items():
         if wanted not in name:
@@ -146,9 +155,9 @@ def measure(wanted: str) -> dict[str, float]:
         for _ in range(0 if whole else 2):  # compile, and fill the caches
             run()
         while len(times) < (1 if whole else 3) or (sum(times) < LEAST and len(times) < MOST):
-            began = time.perf_counter()
+            began = clock()
             run()
-            times.append(time.perf_counter() - began)
+            times.append(clock() - began)
         found[name] = 1e3 * statistics.median(times)
     return found
 
@@ -157,7 +166,7 @@ def measure(wanted: str) -> dict[str, float]:
 
 
 def in_process(checkout: Path, wanted: str, threads: int) -> dict[str, float]:
-    """Measure a checkout in a process of its own."""
+    """Measure a checkout in a separate process."""
     source = checkout / "src"
     given = {"PYTHONPATH": str(source), "OMP_NUM_THREADS": str(threads)}
     command = [sys.executable, str(Path(__file__).resolve()), "--measure", wanted]

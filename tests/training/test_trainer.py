@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,11 @@ import pytest
 from armagnn.errors import ParameterError, RunError
 from armagnn.training import Config, NodesConfig, Observer, Outcome, Run, train, trainer
 from armagnn.training import run_folder as run_module
-from armagnn.training.trainer import interrupts
+from armagnn.training.record import Record
+from armagnn.training.results_store import Store
+from armagnn.training.trainer import Archive, interrupts, keep, report_kept
 from broken_writes import broken_write
+from finished_trials import finished
 from own_graphs import folder_of, quick, rings_and_paths
 
 # Seed 0 stops after 4 epochs, seed 1 after 10, seed 2 after 12: they leave the batch at 5, 10 and 15.
@@ -349,3 +353,41 @@ def test_resume_and_overwrite_exclude_each_other(tmp_path: Path) -> None:
 def test_nothing_to_resume(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="not a run"):
         train(CONFIG, tmp_path / "run", resume=True)
+
+
+# ------------------------------------------------------------------------------------------------------------- archives
+
+
+def of_run(path: Path) -> tuple[Archive, list[Outcome], list[str]]:
+    config = NodesConfig(seeds=3)
+    values = {"loss": 0.5, "accuracy": 0.9}
+    history = {"train_loss": [1.0], "val_loss": [0.5], "val_accuracy": [0.9]}
+    outcomes = [Outcome(config.setting(seed), 1, 1, values, values, 1.0, history, {}) for seed in range(2)]
+    return Run.create(path, config, "0" * 64), outcomes, ["0", "1"]
+
+
+def of_store(path: Path) -> tuple[Archive, list[Record], list[str]]:
+    records = [finished(seed) for seed in range(2)]
+    return Store(path / "store.sqlite"), records, [record.key for record in records]
+
+
+class Seen(Observer):
+    def __init__(self) -> None:
+        self.trials: list[tuple[int, bool]] = []
+
+    def trial(self, trial: Outcome | Record, *, new: bool) -> None:
+        self.trials.append((trial.seed, new))
+
+
+@pytest.mark.parametrize("make", [of_run, of_store])
+def test_a_run_folder_and_a_store_keep_trials_alike(make: Callable[[Path], Any], tmp_path: Path) -> None:
+    archive, trials, keys = make(tmp_path)
+    seen = Seen()
+    assert (archive.missing(keys), archive.get(keys[0])) == (keys, None)
+    assert keep(trials[0], archive, seen)
+    assert not keep(trials[0], archive, seen)
+    assert archive.get(keys[0]).seed == 0
+    assert report_kept(keys, archive, seen) == keys[1:]
+    assert archive.add(trials) == 1
+    assert archive.missing(keys) == []
+    assert seen.trials == [(0, True), (0, False), (0, False)]

@@ -15,7 +15,7 @@ from armagnn.errors import ParameterError, RunError, UnknownNameError
 from armagnn.training.pools import GLANCE, Lost, Pool, Processes, RayPool, ThisProcess, Work
 from armagnn.training.record import Record
 from armagnn.training.results_store import Store
-from armagnn.training.trainer import Observer, interrupts
+from armagnn.training.trainer import Observer, keep, report_kept
 
 ATTEMPTS = 3  # of a job whose workers die
 
@@ -94,11 +94,7 @@ def _keep_missing(jobs: Iterable[TrialJob], store: Store, observer: Observer) ->
     """What is left to do of `jobs`; trials that the store has are reported."""
     left: list[TrialJob] = []
     for job in jobs:
-        missing = store.missing(job.keys)
-        for key in sorted(set(job.keys) - set(missing)):
-            record = store.get(key)
-            if record is not None:
-                observer.trial(record, new=False)
+        missing = report_kept(job.keys, store, observer)
         if missing:
             left.append(job if len(missing) == len(job.keys) else job.only(missing))
     return left
@@ -149,12 +145,7 @@ class _Execution:
                     f"A job gave a trial of {what.cell} (seed {what.seed}) that its keys do not announce: "
                     "table, config, seed, fold and data_sha256 must be those of its key."
                 )
-            with interrupts(lambda: None) as interrupted:  # store and report atomically with respect to Ctrl-C
-                new = self._store.add([what]) == 1
-                self._new += new
-                self._observer.trial(what, new=new)
-            if interrupted():
-                raise KeyboardInterrupt
+            self._new += keep(what, self._store, self._observer)
         elif isinstance(what, Exception):
             raise what
         elif isinstance(what, Lost):

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 import platform
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -193,6 +194,22 @@ class Run:
         return from_bytes(self.path / self.config.DESCRIPTION, self._read(self.config.DESCRIPTION))
 
     # ---------------------------------------------------------------------------------------------------------- trials
+
+    def missing(self, keys: Iterable[str]) -> list[str]:
+        """Of the keys of trials, which are their seeds as text, those that are not finished."""
+        finished = {str(seed) for seed in self.finished_seeds}
+        return [key for key in keys if key not in finished]
+
+    def get(self, key: str) -> Outcome | None:
+        """The finished trial with this key, or None."""
+        return None if self.missing([key]) else self.load_trial(int(key))
+
+    def add(self, outcomes: Iterable[Outcome]) -> int:
+        """Keep finished trials and return how many are new."""
+        new = [outcome for outcome in outcomes if self.missing([str(outcome.seed)])]
+        for outcome in new:
+            self.keep(outcome)
+        return len(new)
 
     @checked
     def keep(self, outcome: Outcome) -> None:

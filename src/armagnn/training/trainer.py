@@ -5,12 +5,12 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from armagnn.arguments import checked
 from armagnn.checks import choice
@@ -57,6 +57,38 @@ class Observer:
         """There is something that the user should know."""
 
 
+class Archive(Protocol):
+    """Where finished trials are kept, each by its key: a run folder (`Run`) or a results store (`Store`)."""
+
+    def missing(self, keys: Iterable[str]) -> list[str]:
+        """Of these keys, those that have no trial here."""
+
+    def get(self, key: str) -> Any:
+        """The trial with this key, or None."""
+
+    def add(self, trials: Iterable[Any]) -> int:
+        """Keep trials and return how many are new; one that is here already stays as it is."""
+
+
+def report_kept(keys: Sequence[str], archive: Archive, observer: Observer) -> list[str]:
+    """Report the trials that the archive has, and return the keys of the others."""
+    missing = archive.missing(keys)
+    for key in keys:
+        if key not in missing:
+            observer.trial(archive.get(key), new=False)
+    return missing
+
+
+def keep(trial: Outcome | Record, archive: Archive, observer: Observer) -> bool:
+    """Keep a finished trial and report it, both or neither where Ctrl-C comes; return whether it is new."""
+    with interrupts(lambda: None) as interrupted:
+        new = archive.add([trial]) == 1
+        observer.trial(trial, new=new)
+    if interrupted():
+        raise KeyboardInterrupt
+    return new
+
+
 def run_trials(
     trials: Trials,
     checkpoint: Checkpoint,
@@ -81,7 +113,7 @@ def run_trials(
     Example:
         >>> for outcome in run_trials(trials, run.checkpoint):  # doctest: +SKIP
         ...     if outcome is not None:
-        ...         run.keep(outcome)
+        ...         keep(outcome, run, observer)
     """
     _restore(trials, checkpoint, wanted or set(trials.settings), observer or Observer())
     last = time.monotonic()
@@ -220,23 +252,19 @@ def train(
     for note in experiment.notes:
         observer.note(note)
     observer.start(config.seeds)
-    for trial in run.trials():
-        observer.trial(trial, new=False)
+    missing = report_kept([str(seed) for seed in config.all_seeds], run, observer)
     if not run.complete:
         device = config.torch_device()
         for seeds in batches(config):
-            finished = set(run.finished_seeds)
-            missing = {experiment.setting(seed) for seed in seeds if seed not in finished}
-            if not missing:
+            wanted = {experiment.setting(seed) for seed in seeds if str(seed) in missing}
+            if not wanted:
                 continue
             # Bits may depend on who else is in the batch, so it is always the whole one that begins or goes on from
             # its checkpoint; trials that were kept since the checkpoint come out again, the same, and are let go.
             trials = experiment.trials([experiment.setting(seed) for seed in seeds], device=device)
-            for outcome in run_trials(trials, run.checkpoint, wanted=missing, observer=observer, every=EVERY):
-                if outcome is not None and outcome.seed not in finished:
-                    closed = experiment.closed(outcome.require_converged())
-                    run.keep(closed)
-                    observer.trial(closed, new=True)
+            for outcome in run_trials(trials, run.checkpoint, wanted=wanted, observer=observer, every=EVERY):
+                if outcome is not None and str(outcome.seed) in missing:
+                    keep(experiment.closed(outcome.require_converged()), run, observer)
             observer.batch()
         run.finish(experiment.baselines())
     run.checkpoint.clear()

@@ -21,7 +21,7 @@ import torch
 from armagnn.errors import DataError, ParameterError
 from armagnn.sealed import read_rows, read_table, rows_csv, write_sealed
 from armagnn.training.config import Config, torch_device
-from armagnn.training.record import Record, config_hash
+from armagnn.training.record import CellName, Record, config_hash
 from armagnn_paper.summaries import PROCESSORS
 from armagnn_paper.table import Cell, CellTrial, Table, experiment_of
 
@@ -43,7 +43,6 @@ SOURCES: Final = {
 }
 """Where the seconds of an epoch come from, from the surest to the least sure."""
 
-Key = tuple[str, str, str]  # of a cell
 Pair = tuple[str, str]  # dataset, method
 
 
@@ -73,10 +72,10 @@ class Times:
     """What is known of earlier trainings: epochs by cell, seconds of an epoch by cell and kind of device."""
 
     epochs: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
-    spent: dict[tuple[Key, bool], list[tuple[float, int]]] = field(default_factory=dict)  # by is_processor
-    measured: dict[tuple[Key, bool], float] = field(default_factory=dict)
+    spent: dict[tuple[CellName, bool], list[tuple[float, int]]] = field(default_factory=dict)  # by is_processor
+    measured: dict[tuple[CellName, bool], float] = field(default_factory=dict)
 
-    def add(self, cell: Key, device: str, seconds: float, epochs: int) -> None:
+    def add(self, cell: CellName, device: str, seconds: float, epochs: int) -> None:
         """Take a training into account."""
         self.epochs.setdefault(cell, []).append(epochs)
         self.spent.setdefault((cell, is_processor(device)), []).append((seconds, epochs))
@@ -85,7 +84,7 @@ class Times:
         """The epochs of all trainings of a dataset and a method."""
         return [each for cell, found in self.epochs.items() if _pair(cell) == pair for each in found]
 
-    def pace(self, cell: Key, processor: bool) -> tuple[float | None, str]:
+    def pace(self, cell: CellName, processor: bool) -> tuple[float | None, str]:
         """The seconds of an epoch of one training, and where they come from."""
         found = self._known(cell, processor)
         if found[0] is not None:
@@ -103,7 +102,7 @@ class Times:
         both = [[self._of_pair(pair, processor) for processor in (True, False)] for pair in pairs]
         return sorted(cpu / gpu for cpu, gpu in both if cpu and gpu)
 
-    def _known(self, cell: Key, processor: bool) -> tuple[float | None, str]:
+    def _known(self, cell: CellName, processor: bool) -> tuple[float | None, str]:
         if mean := _mean(self.spent.get((cell, processor), ())):
             return mean, "rows"
         if (cell, processor) in self.measured:

@@ -15,12 +15,12 @@ from typing import Final
 from armagnn.data.splits import FOLDS
 from armagnn.errors import DataError
 from armagnn.sealed import SUMS, check_all_there, read_table
+from armagnn.training.record import CellName
 from armagnn_paper.search import FINAL_SEED
 from armagnn_paper.summaries import (
     LABELS,
     PROCESSORS,
     TITLES,
-    Cell,
     Summary,
     comparison,
     devices_of,
@@ -58,7 +58,7 @@ class Section:
     paired: bool = False
     short: bool = False
     others: Mapping[str, str] | None = None
-    remarks: Callable[[Path, Mapping[Cell, Summary]], str] = lambda folder, cells: ""
+    remarks: Callable[[Path, Mapping[CellName, Summary]], str] = lambda folder, cells: ""
 
     def show(self, path: Path) -> str:
         """The section, from the rows of the table."""
@@ -75,7 +75,7 @@ class Section:
         return "\n\n".join(part for part in parts if part)
 
     def _dataset(
-        self, dataset: str, cells: Mapping[Cell, Summary], others: Mapping[str, Mapping[Cell, Summary]]
+        self, dataset: str, cells: Mapping[CellName, Summary], others: Mapping[str, Mapping[CellName, Summary]]
     ) -> list[str]:
         table, ways = self.table, {way: TITLES[way] for way in self.table.protocols}
         shown = comparison(
@@ -88,7 +88,7 @@ class Section:
         title = f"### {LABELS.get(dataset, dataset)}"
         return [title, made, shown, self._behind(dataset, cells), self._more(dataset, others)]
 
-    def _more(self, dataset: str, others: Mapping[str, Mapping[Cell, Summary]]) -> str:
+    def _more(self, dataset: str, others: Mapping[str, Mapping[CellName, Summary]]) -> str:
         """A table of the further metrics that a dataset has, a row for each method and protocol."""
         known = {m: title for m, title in (self.others or {}).items() if any(c[0] == dataset for c in others[m])}
         protocols = dict.fromkeys([*self.table.protocols, *(c[2] for found in others.values() for c in found)])
@@ -100,12 +100,12 @@ class Section:
         ]
         return markdown(["", "protocol", *known.values()], rows) if rows else ""
 
-    def _own(self, dataset: str, cells: Mapping[Cell, Summary]) -> dict[tuple[str, str], Summary]:
+    def _own(self, dataset: str, cells: Mapping[CellName, Summary]) -> dict[tuple[str, str], Summary]:
         """The cells of a dataset that were run, by method and protocol."""
         places = [(method, way) for method in self.table.methods for way in self.table.protocols]
         return {place: cells[dataset, *place] for place in places if (dataset, *place) in cells}
 
-    def _other_runs(self, dataset: str, cells: Mapping[Cell, Summary]) -> str:
+    def _other_runs(self, dataset: str, cells: Mapping[CellName, Summary]) -> str:
         """What to add to the command for cells with another number of runs than it makes; which folds are missing."""
         table, more, unfinished, folds = self.table, [], [], self.table.num_folds
         for (method, way), cell in self._own(dataset, cells).items():
@@ -118,7 +118,7 @@ class Section:
         end = f", with {'; '.join(more)}." if more else "."
         return f"{end} Not all folds yet: {'; '.join(unfinished)}." if unfinished else end
 
-    def _behind(self, dataset: str, cells: Mapping[Cell, Summary]) -> str:
+    def _behind(self, dataset: str, cells: Mapping[CellName, Summary]) -> str:
         """Which methods (with trials in all folds) fall short of the paper by more than its deviation."""
         table, short = self.table, dict[str, list[str]]()
         folds, own = table.num_folds, self._own(dataset, cells)
@@ -149,7 +149,7 @@ def text(name: str, **values: object) -> str:
     return found.format(**values).strip()
 
 
-def _without_finals(folder: Path, cells: Mapping[Cell, Summary]) -> str:
+def _without_finals(folder: Path, cells: Mapping[CellName, Summary]) -> str:
     """A sentence that names the cells of Table 1 whose choice was made by the first stage alone."""
     path, search = folder / "search" / f"{NODES.name}.csv", NODES.search
     if not path.is_file():
@@ -175,7 +175,7 @@ def _without_finals(folder: Path, cells: Mapping[Cell, Summary]) -> str:
     return f"Without finals, by the first stage alone, were chosen: {', '.join(rest) or 'none'}."
 
 
-def _bounds(folder: Path, cells: Mapping[Cell, Summary]) -> str:
+def _bounds(folder: Path, cells: Mapping[CellName, Summary]) -> str:
     """ARMA's errors on QM9, and the errors that its inputs leave at best."""
     path = folder / BOUNDS
     if not path.is_file():

@@ -14,6 +14,8 @@ from scipy import stats
 from armagnn.data.splits import FOLDS
 from armagnn.errors import DataError
 from armagnn.sealed import read_table
+from armagnn.training.record import CellName
+from armagnn_paper.published import Published
 
 LABELS: Final = {
     "arma": "ARMA", "gcn": "GCN", "chebyshev": "Chebyshev", "cayley": "CayleyNet", "gat": "GAT", "sage": "GraphSAGE",
@@ -31,9 +33,6 @@ TITLES: Final = {
 
 PROCESSORS: Final = ("cpu", "CPU", "x86_64", "aarch64", "arm64")
 """What rows made on a processor call it."""
-
-Cell = tuple[str, str, str]  # dataset, method, protocol
-Published = Mapping[str, Mapping[str, tuple[float, float]]]  # by method and dataset
 
 
 @dataclass(frozen=True)
@@ -63,12 +62,12 @@ class Summary:
         return self.shown()
 
 
-def read_cells(path: Path, metric: str) -> dict[Cell, Summary]:
+def read_cells(path: Path, metric: str) -> dict[CellName, Summary]:
     """The cells of a table's CSV file for one metric."""
-    values: dict[Cell, list[float]] = {}
-    devices: dict[Cell, set[str]] = {}
-    folds: dict[Cell, list[str]] = {}
-    seen: set[tuple[Cell, str, str]] = set()
+    values: dict[CellName, list[float]] = {}
+    devices: dict[CellName, set[str]] = {}
+    folds: dict[CellName, list[str]] = {}
+    seen: set[tuple[CellName, str, str]] = set()
     rows = read_table(path)
     try:
         for row in rows:
@@ -161,7 +160,7 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def comparison(
     dataset: str,
-    cells: Mapping[Cell, Summary],
+    cells: Mapping[CellName, Summary],
     published: Published,
     methods: Sequence[str],
     digits: int = 1,
@@ -195,7 +194,7 @@ def comparison(
 
 
 def overview(
-    cells: Mapping[Cell, Summary],
+    cells: Mapping[CellName, Summary],
     published: Published,
     datasets: Sequence[str],
     methods: Sequence[str],
@@ -217,7 +216,7 @@ def overview(
     return markdown([f"paper / ours, {TITLES[way]} (runs)", *names], rows)
 
 
-def devices_of(dataset: str, cells: Mapping[Cell, Summary]) -> str:
+def devices_of(dataset: str, cells: Mapping[CellName, Summary]) -> str:
     """Where the rows of a dataset were made."""
     names = {name for cell, found in cells.items() if cell[0] == dataset for name in found.devices}
     # early rows have what some systems call their processors, which says no more

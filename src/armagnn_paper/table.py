@@ -29,6 +29,7 @@ from armagnn.training.record import Record, trial_key
 from armagnn.training.run_folder import current_versions
 from armagnn.training.trainer import run_trials
 from armagnn.training.trials import Trials
+from armagnn_paper.published import Published
 
 if TYPE_CHECKING:
     from armagnn_paper.search import Search
@@ -41,9 +42,6 @@ MOST_RUNS: Final = 100_000
 
 EVERY: Final = 60.0
 """Seconds between two checkpoints of a batch of trials."""
-
-Published = Mapping[str, Mapping[str, tuple[float, float]]]
-"""Mean and deviation, by method and dataset."""
 
 
 class NotTunedError(ParameterError):

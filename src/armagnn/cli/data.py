@@ -18,7 +18,7 @@ from armagnn import data as room
 from armagnn.cli.consoles import table_console, whole_table
 from armagnn.data.arrays import pack_arrays
 from armagnn.data.catalogue import find_entry
-from armagnn.data.dataset_statistics import Statistics
+from armagnn.data.dataset_statistics import DatasetStatistics
 from armagnn.data.graphs import parse_graphs_file
 from armagnn.data.loading import find, locate
 from armagnn.errors import DataError
@@ -32,7 +32,7 @@ def _table(console: Console, *columns: str, title: str | None = None) -> Table:
     return whole_table(*columns, title=title, **plain)
 
 
-def _show(console: Console, found: Statistics, title: str, paper: Mapping[str, str] | None = None) -> None:
+def _show(console: Console, found: DatasetStatistics, title: str, paper: Mapping[str, str] | None = None) -> None:
     """Print statistics, and the paper's where it has any."""
     table = _table(console, "statistic", "file", *(["paper"] if paper is not None else []), title=title)
     for key in dict.fromkeys([*found, *(paper or {})]):

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from armagnn.training.config import Config
 from armagnn.training.outcome import Outcome
-from armagnn.training.record import Record
+from armagnn.training.record import CellName, Record
 from armagnn.training.trainer import Observer
 
 MAIN_METRICS: Final = ("accuracy", "micro_f1", "mse")
@@ -25,8 +25,6 @@ MAIN_METRICS: Final = ("accuracy", "micro_f1", "mse")
 
 BETWEEN_LINES: Final = 60.0
 """Seconds from a line in a log to the next, at least; those of finished cells do not wait."""
-
-Cell = tuple[str, str, str]  # dataset, method, protocol
 
 
 class TrainingProgress(Observer):
@@ -106,13 +104,15 @@ class TableProgress(TrainingProgress):
         ...     execute(jobs, work, store, observer=progress)
     """
 
-    def __init__(self, console: Console, planned: Mapping[Cell, int] | None = None, command: str | None = None) -> None:
+    def __init__(
+        self, console: Console, planned: Mapping[CellName, int] | None = None, command: str | None = None
+    ) -> None:
         super().__init__(None, console, "trials")
         self._planned = dict(planned or {})
         self._command = command or shlex.join(["armagnn", *sys.argv[1:]])
-        self._values: dict[Cell, list[float]] = {}  # of the cells that are not shown yet
-        self._metric: dict[Cell, str] = {}
-        self._last: Cell | None = None
+        self._values: dict[CellName, list[float]] = {}  # of the cells that are not shown yet
+        self._metric: dict[CellName, str] = {}
+        self._last: CellName | None = None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -160,11 +160,11 @@ class TableProgress(TrainingProgress):
         seconds = (time.monotonic() - self._began) / self._new * (self._total - self._done)
         return f"{duration(seconds)} left"
 
-    def _line(self, cell: Cell) -> str:
+    def _line(self, cell: CellName) -> str:
         values = self._values[cell]
         return f"{' '.join(cell)}: {self._metric[cell]} {mean_std(values)} ({len(values)})"
 
-    def _show(self, cell: Cell) -> None:
+    def _show(self, cell: CellName) -> None:
         self._say(self._line(cell))
         del self._values[cell]
 

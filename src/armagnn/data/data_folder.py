@@ -19,14 +19,14 @@ from armagnn.data.catalogue import (
     read_user_catalogue,
     user_folder,
 )
-from armagnn.data.dataset_statistics import Statistics, statistics
+from armagnn.data.dataset_statistics import DatasetStatistics, statistics
 from armagnn.data.loading import kind_of, locate, parse, prepared_name
 from armagnn.data.sets.news import parse_news, prepare_news
 from armagnn.errors import DataError, UnknownNameError
 from armagnn.files import write_atomic
 
 
-def add(path: str | os.PathLike[str], name: str | None = None) -> tuple[str, Statistics]:
+def add(path: str | os.PathLike[str], name: str | None = None) -> tuple[str, DatasetStatistics]:
     """Check a file, copy it into the data folder and register it; return its name and its statistics.
 
     The name is that of the file, unless another is given; afterwards ``load(name)`` (or ``load_graphs(name)``) finds
@@ -90,7 +90,7 @@ def remove(name: str) -> str:
     return str(target)
 
 
-def make_news(seed: int = 0, *, force: bool = False) -> tuple[str, Statistics]:
+def make_news(seed: int = 0, *, force: bool = False) -> tuple[str, DatasetStatistics]:
     """Prepare 20news from its raw documents and register the result; return where it is, and its statistics.
 
     The file lies in the data folder, as does ``catalogue.json``, which has its checksum: both can be copied to a

@@ -24,11 +24,11 @@ from armagnn.data.sets.news import read_documents
 from armagnn.data.signals import SignalsDataset
 from armagnn.data.splits import shuffled
 
-Statistics = dict[str, int | float | str]
+DatasetStatistics = dict[str, int | float | str]
 PATHS: Final = "average shortest path"
 
 
-def statistics(data: NodeDataset | GraphsDataset | SignalsDataset, *, paths: bool = True) -> Statistics:
+def statistics(data: NodeDataset | GraphsDataset | SignalsDataset, *, paths: bool = True) -> DatasetStatistics:
     """Count what there is; the average shortest path, which takes seconds on large graphs, only with `paths`.
 
     Example:
@@ -48,7 +48,7 @@ def statistics(data: NodeDataset | GraphsDataset | SignalsDataset, *, paths: boo
     return found
 
 
-def statistics_of(name: str, *, paths: bool = True) -> Statistics:
+def statistics_of(name: str, *, paths: bool = True) -> DatasetStatistics:
     """Count what is in the files of a dataset of the catalogue, of whatever kind."""
     entry = find_entry(name)
     flag("paths", paths)
@@ -63,7 +63,7 @@ def statistics_of(name: str, *, paths: bool = True) -> Statistics:
     return _of_molecules(data, paths=paths) if entry.kind == "molecules" else statistics(data, paths=paths)
 
 
-def _edges(edge_index: torch.Tensor, num_nodes: int) -> Statistics:
+def _edges(edge_index: torch.Tensor, num_nodes: int) -> DatasetStatistics:
     source, target = edge_index.cpu().numpy()
     loops = int((source == target).sum())
     once = np.unique(np.minimum(source, target) * num_nodes + np.maximum(source, target)).size
@@ -80,8 +80,8 @@ def _edges(edge_index: torch.Tensor, num_nodes: int) -> Statistics:
     }
 
 
-def _of_nodes(data: NodeDataset) -> Statistics:
-    found: Statistics = {}
+def _of_nodes(data: NodeDataset) -> DatasetStatistics:
+    found: DatasetStatistics = {}
     if data.graph is not None:
         graphs = [len(set(data.graph[data.idx(split)].tolist())) for split in SPLITS]
         found |= {"graphs": data.num_graphs, "split of graphs": "/".join(map(str, graphs))}
@@ -99,9 +99,9 @@ def _of_nodes(data: NodeDataset) -> Statistics:
     return found | _edges(data.edge_index, data.num_nodes)
 
 
-def _of_graphs(data: GraphsDataset) -> Statistics:
+def _of_graphs(data: GraphsDataset) -> DatasetStatistics:
     edges = _edges(data.edge_index, data.num_nodes)
-    found: Statistics = {"graphs": data.num_graphs}
+    found: DatasetStatistics = {"graphs": data.num_graphs}
     if data.regression:
         mean, deviation = data.y.double().mean(0).tolist(), data.y.double().std(0, correction=0).tolist()
         found["targets"] = data.num_outputs
@@ -126,18 +126,18 @@ def _of_graphs(data: GraphsDataset) -> Statistics:
     return found | {key: edges[key] for key in ("self-loops", "isolated nodes", "components")}
 
 
-def _of_signals(data: SignalsDataset) -> Statistics:
+def _of_signals(data: SignalsDataset) -> DatasetStatistics:
     split = "/".join(str(len(data.idx(part))) for part in SPLITS)
-    found: Statistics = {"signals": data.num_signals, "classes": data.num_classes, "nodes": data.num_nodes}
+    found: DatasetStatistics = {"signals": data.num_signals, "classes": data.num_classes, "nodes": data.num_nodes}
     found["node features"] = "none" if data.table is None else data.table.shape[1]
     return found | {"split": split} | _edges(data.edge_index, data.num_nodes)
 
 
-def _of_images(data: SignalsDataset, *, paths: bool) -> Statistics:
+def _of_images(data: SignalsDataset, *, paths: bool) -> DatasetStatistics:
     """Count pictures as the paper's table of MNIST does; the file has no split of what is for training."""
     found = statistics(data, paths=paths)
     train = len(data.train_idx) + len(data.val_idx)
-    images: Statistics = {
+    images: DatasetStatistics = {
         "images": data.num_signals,
         "classes": found.pop("classes"),
         "nodes": found.pop("nodes"),
@@ -146,7 +146,7 @@ def _of_images(data: SignalsDataset, *, paths: bool) -> Statistics:
     return images | {key: value for key, value in found.items() if key not in ("signals", "node features", "split")}
 
 
-def _of_documents(content: bytes, source: str) -> Statistics:
+def _of_documents(content: bytes, source: str) -> DatasetStatistics:
     documents = read_documents(content, source)
     return {
         "documents": len(documents),
@@ -155,7 +155,7 @@ def _of_documents(content: bytes, source: str) -> Statistics:
     }
 
 
-def _of_molecules(data: GraphsDataset, *, paths: bool) -> Statistics:
+def _of_molecules(data: GraphsDataset, *, paths: bool) -> DatasetStatistics:
     """Count atoms and bonds as the paper's table of QM9 does."""
     found = statistics(data, paths=paths)
     both = data.edge_index.shape[1]

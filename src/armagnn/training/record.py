@@ -19,6 +19,9 @@ from typing import Any
 from armagnn.checks import integer
 from armagnn.errors import ParameterError, shown
 
+CellName = tuple[str, str, str]
+"""The cell of a table: dataset, method, protocol."""
+
 
 def canonical(content: object) -> str:
     """JSON with one text for one content."""
@@ -127,7 +130,7 @@ class Record:
         return trial_key(self.table, self.config, self.seed, self.fold, self.data_sha256)
 
     @property
-    def cell(self) -> tuple[str, str, str]:
+    def cell(self) -> CellName:
         """The cell of the table: dataset, method, protocol."""
         return self.dataset, self.method, self.protocol
 

@@ -18,7 +18,7 @@ from armagnn.errors import ParameterError
 from armagnn.files import check_writable
 from armagnn.training.config import torch_device
 from armagnn.training.engine import execute
-from armagnn.training.record import Record
+from armagnn.training.record import CellName, Record
 from armagnn.training.results_store import DEFAULT_STORE, Store, checkpoints_of
 from armagnn_paper.cli import TITLES
 from armagnn_paper.forecast import assumptions, known_times
@@ -195,7 +195,7 @@ def _do(table: Table, trials: Sequence[CellTrial], where: Where, *, search: bool
         return
     torch_device(where.device)  # refuses what is not there
     jobs = table.jobs(trials, checkpoints=checkpoints_of(where.store), device=where.device, search=search)
-    planned: dict[tuple[str, str, str], int] = {}
+    planned: dict[CellName, int] = {}
     for trial in trials:
         planned[trial.cell] = planned.get(trial.cell, 0) + 1
     with Store(where.store) as opened, TableProgress(notes_console(), planned) as progress:

@@ -18,7 +18,7 @@ from armagnn.errors import DataError
 from armagnn.files import write_atomic
 from armagnn.sealed import seal as write_digests
 from armagnn.sealed import write_sealed
-from armagnn.training.record import Record, to_csv
+from armagnn.training.record import CellName, Record, to_csv
 from armagnn.training.results_store import DEFAULT_STORE, Store
 from armagnn_paper.page import results_page, with_overview
 from armagnn_paper.restore import restore as read_table
@@ -79,7 +79,7 @@ def _print_lines(name: str, records: list[Record], console: Console) -> None:
         console.print(Columns([f"{metric} {value}" for metric, value in values.items()], padding=(0, 3)))
 
 
-def _cells(records: list[Record]) -> Iterator[tuple[tuple[str, str, str], int, int, dict[str, str]]]:
+def _cells(records: list[Record]) -> Iterator[tuple[CellName, int, int, dict[str, str]]]:
     """Every cell, its runs and trials, and mean ± deviation of each metric."""
     for cell, group in groupby(records, key=lambda record: record.cell):
         trials = list(group)

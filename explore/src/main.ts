@@ -3,12 +3,14 @@
 import { chebyshevResponse, chebyshevSeries, CHEBYSHEV_POINTS } from "./core/chebyshev";
 import { design, fitResidues } from "./core/design";
 import { coefficients, fromCoefficients, midpoints, python, recursion, response, type Complex } from "./core/filter";
+import { decompose, filtered, missing } from "./core/lanczos";
 import { NAMED } from "./core/targets";
 import { Store, type State } from "./store";
 import style from "./style.css";
 import { FIRST } from "./ui/controls";
 import { h } from "./ui/dom";
 import { FilterView } from "./ui/filter_view";
+import { SignalView, unpack, type GraphContent } from "./ui/signal_view";
 
 /** What a page is made with. */
 export interface Content {
@@ -17,6 +19,7 @@ export interface Content {
   readonly target?: string;
   readonly points?: ReadonlyArray<readonly [number, number]>;
   readonly steps?: number;
+  readonly graphs?: readonly GraphContent[];
   /** The explorer is a page by itself, so that its headings begin at the first level. */
   readonly page?: boolean;
 }
@@ -50,6 +53,10 @@ export function mount(host: HTMLElement, content: Content = {}): Mounted {
   const store = new Store(state);
   const filter = new FilterView(store);
   const views: View[] = [{ name: "Filter", element: filter.element, repaint: () => filter.repaint() }];
+  if (content.graphs?.length) {
+    const signal = new SignalView(store, content.graphs);
+    views.push({ name: "Signal", element: signal.element, repaint: () => signal.repaint() });
+  }
   const root = h("div", { class: "armagnn-explorer", lang: "en" });
   const tabs = views.map((view, k) => {
     view.element.id = `armagnn-view-${k}`;
@@ -115,7 +122,7 @@ function themeButton(root: HTMLElement, changed: () => void): HTMLElement {
   const apply = (): void => {
     const theme = THEMES[chosen];
     root.classList.toggle("dark", theme === "dark" || (theme === "auto" && dark.matches));
-    button.textContent = { auto: "◐ auto", light: "☀ light", dark: "☾ dark" }[theme];
+    button.replaceChildren({ auto: "◐", light: "☀", dark: "☾" }[theme], h("span", { class: "theme" }, ` ${theme}`));
     button.setAttribute("aria-label", `Colours: ${theme}`);
     changed();
   };
@@ -133,11 +140,15 @@ export const core = {
   chebyshevResponse,
   chebyshevSeries,
   coefficients,
+  decompose,
+  missing,
   design,
+  filtered,
   fitResidues,
   fromCoefficients,
   midpoints,
   python,
   recursion,
   response,
+  unpack,
 };

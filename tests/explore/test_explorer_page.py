@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from armagnn import GraphOperator
 from armagnn.errors import DTypeError
 from armagnn.explore.explorer_page import explorer_page
 from armagnn.filters import ARMAFilter
+from armagnn.operators.neighbours import knn_graph
 from explore.browser import PACKAGES, chromium
 
 OUTSIDE = re.compile(r"^(?!file:|data:|blob:|about:)")
@@ -233,12 +236,14 @@ def test_axe_finds_nothing(browser: Any, file: str, look: dict[str, Any]) -> Non
     context = browser.new_context(**options)
     page = context.new_page()
     page.goto(file)
-    for summary in page.locator("summary").all():
-        summary.click()
     page.evaluate(script.read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run().then((result) => result.violations)")
-    assert [(each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found] == []
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for view in page.get_by_role("tab").all():
+        view.click()
+        for summary in page.locator("summary:visible").all():
+            summary.click()
+        found = page.evaluate("axe.run().then((result) => result.violations)")
+        assert [(each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found] == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     context.close()
 
 
@@ -251,6 +256,49 @@ def test_a_page_starts_with_the_filter_it_is_given(browser: Any, tmp_path: Path)
     assert watched.title() == "</title><b>"
     found = watched.filter()
     assert (found.a.tolist(), found.b.tolist()) == (filter.a.tolist(), filter.b.tolist())
+    watched.context.close()
+    assert watched.said == []
+
+
+def test_the_views_are_switched_and_a_signal_is_filtered(page: Watched) -> None:
+    page.get_by_role("tab", name="Signal").click()
+    assert page.get_by_role("tabpanel", name="Signal").is_visible()
+    assert not page.get_by_role("tabpanel", name="Filter").is_visible()
+    page.get_by_label("Graph", exact=True).select_option("a sensor network")
+    page.get_by_label("add noise").check()
+    row = page.get_by_role("row", name=re.compile("RMS error against the clean signal"))
+    row.wait_for()
+    noisy, filtered = (float(cell) for cell in row.get_by_role("cell").all_inner_texts())
+    assert noisy == pytest.approx(150, rel=0.15)
+    assert filtered < noisy
+    for kind in ("PNG", "SVG"):
+        with page.expect_download() as saved:
+            page.get_by_role("button", name=f"Save “Filtered” as {kind}").click()
+        assert saved.value.suggested_filename == f"armagnn-filtered.{kind.lower()}"
+    assert ET.fromstring(Path(saved.value.path()).read_text(encoding="utf-8")).tag.endswith("svg")
+    page.keyboard.press("Home")
+    page.get_by_role("tab", name="Signal").focus()
+    page.keyboard.press("ArrowLeft")
+    assert page.get_by_role("tabpanel", name="Filter").is_visible()
+
+
+def test_own_graphs_are_shown(browser: Any, tmp_path: Path) -> None:
+    """The energy of the filtered signal, of an operator with weights, is that of `ARMAFilter.filter`."""
+    points = torch.rand(60, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    edges, weights = knn_graph(points, 4, "gaussian")
+    op = GraphOperator.from_edge_index(edges, 60, weights, dtype=torch.float64)
+    x = points[:, 0] + 0.1 * torch.randn(60, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    filter = ARMAFilter([0.9], [0.1])
+    path = tmp_path / "p.html"
+    path.write_text(explorer_page(filter, graphs={"mine": (op, x, points)}), encoding="utf-8")
+    watched = Watched(browser)
+    watched.goto(path.as_uri())
+    watched.get_by_role("tab", name="Signal").click()
+    watched.get_by_role("row", name=re.compile("energy")).wait_for()
+    assert watched.get_by_label("Graph", exact=True).input_value() == "0"
+    cells = watched.get_by_role("row", name=re.compile("energy")).get_by_role("cell").all_inner_texts()
+    truth = [float(signal.square().sum()) for signal in (x, filter.filter(op, x))]
+    assert [float(cell) for cell in cells] == pytest.approx(truth, abs=2e-3)
     watched.context.close()
     assert watched.said == []
 

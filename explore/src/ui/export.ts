@@ -36,8 +36,13 @@ export function standalone(svg: SVGSVGElement, title: string): string {
   return text.replace(/var\((--[\w-]+)\)/g, (_, variable: string) => styles.getPropertyValue(variable).trim());
 }
 
+/** Save text as a file. */
+export function saveText(text: string, type: string, name: string): void {
+  save(new Blob([text], { type }), name);
+}
+
 export function saveSvg(svg: SVGSVGElement, name: string, title: string): void {
-  save(new Blob([standalone(svg, title)], { type: "image/svg+xml" }), `${name}.svg`);
+  saveText(standalone(svg, title), "image/svg+xml", `${name}.svg`);
 }
 
 /** Save a drawing as a PNG of twice its size on the screen. */

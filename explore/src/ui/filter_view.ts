@@ -101,6 +101,7 @@ export class FilterView {
   /** Colours have changed. */
   repaint(): void {
     this.planes.forEach((plane) => plane.repaint());
+    this.draw(this.store.state, this.store.numbers());
   }
 
   private numbersCard(): HTMLElement {
@@ -153,6 +154,7 @@ export class FilterView {
   // ----------------------------------------------------------------------------------------------------------- drawing
 
   private draw(state: State, numbers: Numbers): void {
+    if (this.element.hidden) return;
     const { exact, steps, target, chebyshev } = numbers;
     const { response, error } = this;
     response.range(...span([exact, target ?? NOTHING, chebyshev], response.heights));

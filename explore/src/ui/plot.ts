@@ -207,7 +207,7 @@ export class Plot {
 
   private get box(): { left: number; right: number; top: number; bottom: number } {
     const top = this.options.mu ? MARGIN.topMu : MARGIN.top;
-    return { left: MARGIN.left, right: this.width - MARGIN.right, top, bottom: this.height - MARGIN.bottom };
+    return { left: MARGIN.left + (this.options.log ? 12 : 0), right: this.width - MARGIN.right, top, bottom: this.height - MARGIN.bottom };
   }
 
   /** Return the place of x and of y on the drawing. */

@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 
 from armagnn.checks import instance
+from armagnn.explore.graph_content import graph_contents
 from armagnn.filters import ARMAFilter
+from armagnn.operators import GraphOperator
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -39,11 +41,17 @@ _START = (
 )
 
 
-def explorer_page(filter: ARMAFilter | None = None, *, title: str = "ARMA explorer") -> str:
+def explorer_page(
+    filter: ARMAFilter | None = None,
+    *,
+    graphs: Mapping[str, tuple[GraphOperator, Any, Any]] | None = None,
+    title: str = "ARMA explorer",
+) -> str:
     """Return the explorer as the text of one HTML file, which opens by a double click and asks for nothing outside.
 
     Args:
         filter: what to start with; a low-pass filter of order 4 if not given.
+        graphs: graphs of yours for the signal view: a name, and (operator, signal (N), places (N, 2)).
         title: the title of the page.
 
     Example:
@@ -51,7 +59,7 @@ def explorer_page(filter: ARMAFilter | None = None, *, title: str = "ARMA explor
         >>> page[:15], "http://" in page.replace("http://www.w3.org", "")
         ('<!doctype html>', False)
     """
-    return whole_page(filter_content(filter), title)
+    return whole_page({**filter_content(filter), "graphs": graph_contents(graphs or {}) + known_graphs()}, title)
 
 
 def filter_content(filter: ARMAFilter | None) -> dict[str, Any]:
@@ -86,9 +94,19 @@ def whole_page(content: Mapping[str, Any], title: str) -> str:
     )
 
 
+def known_graphs() -> list[dict[str, Any]]:
+    """Return the graphs of the signal view: a photograph, a sensor network, Cora."""
+    graphs: list[dict[str, Any]] = json.loads(_static("graphs.json"))
+    return graphs
+
+
 def bundle() -> str:
     """Return the script of the explorer, built from ``explore/`` by esbuild."""
-    return files("armagnn.explore").joinpath("static", "explorer.js").read_text(encoding="utf-8").strip()
+    return _static("explorer.js").strip()
+
+
+def _static(name: str) -> str:
+    return files("armagnn.explore").joinpath("static", name).read_text(encoding="utf-8")
 
 
 def _escaped(text: str) -> str:

@@ -17,7 +17,7 @@ import torch
 from armagnn.kernels.cpu import sparse
 pointer, col, value = torch.tensor([0, 2, 3]).int(), torch.tensor([0, 1, 1]).int(), torch.tensor([1.0, 2.0, 3.0])
 out = sparse.gcs(pointer, col, value, torch.ones(2, 2), None, None, "none", 0.0)
-print(out.flatten().tolist(), [k.stats.cache_hits != {} for k in [sparse._product_rows]])
+print(out.flatten().tolist(), [k.stats.cache_hits != {} for k in [sparse._product]])
 """
 
 

@@ -14,9 +14,10 @@ pytest.importorskip("numba")
 from armagnn import GraphOperator
 from armagnn.kernels import backend, cpu, neighbour_attention, neighbour_max, reference
 from armagnn.kernels.cpu import dense
-from armagnn.kernels.cpu.tile import ACTIVATED, PLAIN, multiply
+from armagnn.kernels.cpu.tile import ACTIVATED, PLAIN
 from armagnn.kernels.reference import LONG
 from armagnn.nn import ARMAConv
+from kernels.cpu.called import multiply
 
 LEAVES = 10**6
 TENTH = 0.1

@@ -16,6 +16,8 @@ from torch import Tensor
 
 from armagnn.kernels import cpu
 from armagnn.kernels.cpu import threads
+from armagnn.kernels.cpu.compile import compiled
+from armagnn.kernels.cpu.threads import Chunk, begin
 from oracles import Sparse, numbers
 
 COUNTS = (1, 2, 3, 5)
@@ -104,13 +106,14 @@ def test_several_callers_at_once(layer: str) -> None:
 # ----------------------------------------------------------------------------------------------------------------- run
 
 
-def no_team(*args: Any) -> None:
-    raise AssertionError("there is no team")
+def ends(chunk: Chunk) -> tuple[int, int]:
+    assert chunk.number >= 0, "there is no team"
+    return int(chunk.bounds[chunk.number]), int(chunk.bounds[chunk.number + 1])
 
 
-def mark(seen: list[int], lock: Lock, lo: int, hi: int) -> None:
+def mark(chunk: Chunk, seen: list[int], lock: Lock) -> None:
     with lock:
-        seen.extend(range(lo, hi))
+        seen.extend(range(*ends(chunk)))
 
 
 @given(st.lists(st.integers(0, 50), min_size=2, max_size=20).map(sorted), st.integers(1, 5))
@@ -119,7 +122,7 @@ def test_every_row_is_run_once(bounds: list[int], count: int) -> None:
     seen: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(threads, "_has_team", lambda: False)
-        threads.run(mark, no_team, (seen, Lock()), bounds)
+        threads.run(mark, (seen, Lock()), bounds)
     assert sorted(seen) == list(range(bounds[0], bounds[-1]))
 
 
@@ -127,13 +130,34 @@ def test_every_row_is_run_once(bounds: list[int], count: int) -> None:
 def test_an_error_in_a_chunk_reaches_the_caller(bad: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_has_team", lambda: False)
 
-    def work(lo: int, hi: int) -> None:
-        if lo == bad:
-            raise FloatingPointError(str(lo))
+    def work(chunk: Chunk) -> None:
+        if ends(chunk)[0] == bad:
+            raise FloatingPointError(str(bad))
 
     with pytest.raises(FloatingPointError, match=str(bad)):
-        threads.run(work, no_team, (), list(range(17)))
-    threads.run(lambda lo, hi: None, no_team, (), list(range(17)))  # and the pool goes on
+        threads.run(work, (), list(range(17)))
+    threads.run(lambda chunk: None, (), list(range(17)))  # and the pool goes on
+
+
+@compiled()
+def refuse_seven(chunk: Any, out: Any) -> None:
+    lo, hi = begin(chunk)
+    for i in range(lo, hi):
+        out[i] += 1
+        if i == 7:
+            raise ValueError("seven")
+
+
+def test_an_error_in_a_part_of_compiled_code_reaches_the_caller(layer: str) -> None:
+    torch.set_num_threads(2)
+    out = np.zeros(20)
+    with pytest.raises(ValueError, match="seven"):
+        threads.run(refuse_seven, (out,), [0, 6, 12, 20])
+    assert out[:8].tolist() == [1] * 8
+    assert out.max() == 1
+    out[:] = 0
+    threads.run(refuse_seven, (out[8:],), [0, 3, 5, 7])
+    assert out.tolist() == [0] * 8 + [1] * 7 + [0] * 5
 
 
 @given(st.integers(0, 10**10), st.integers(1, 10**6), st.integers(1, 64))
@@ -174,8 +198,6 @@ def test_a_forked_process_works() -> None:
 
 def test_a_place_without_cache_compiles_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     import numba
-
-    from armagnn.kernels.cpu.compile import compiled
 
     original = numba.njit
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numba")
 
-from armagnn.kernels.cpu.tile import ACTIVATED, ELU, ELU_GATED, GATED, PLAIN, multiply
+from armagnn.kernels.cpu.tile import ACTIVATED, ELU, ELU_GATED, GATED, PLAIN
+from kernels.cpu.called import multiply
 
 Array = npt.NDArray[Any]
 WAYS = {"plain": PLAIN, "activated": ACTIVATED, "gated": GATED, "elu": ELU, "gated elu": ELU_GATED}

@@ -6,19 +6,20 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import prange
 from torch import Tensor
 
 from armagnn.kernels import reference
 from armagnn.kernels.cpu import threads
 from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, compiled, to_numpy
+from armagnn.kernels.cpu.threads import Chunk, begin
 
 
 @compiled()
 def _adam_trials(
-    param: Array, grad: Array, mean: Array, square: Array, size: Array, decay: Array, root: Any, beta1: Any,
-    beta2: Any, epsilon: Any, one: Any, least: Any, lo: int, hi: int,
+    chunk: Chunk, param: Array, grad: Array, mean: Array, square: Array, size: Array, decay: Array, root: Any, beta1:
+    Any, beta2: Any, epsilon: Any, one: Any, least: Any,
 ) -> None:  # fmt: skip
+    lo, hi = begin(chunk)
     # What decays towards zero stops short of the numbers that a processor takes a hundred times longer for.
     trials, zero = size.size, one - one
     for row in range(lo, hi):
@@ -34,16 +35,6 @@ def _adam_trials(
             p[c] = zero if abs(new) <= least else new
 
 
-@compiled(parallel=True)
-def _adam_team(
-    bounds: Array, param: Array, grad: Array, mean: Array, square: Array, size: Array, decay: Array, root: Any,
-    beta1: Any, beta2: Any, epsilon: Any, one: Any, least: Any,
-) -> None:  # fmt: skip
-    for t in prange(bounds.size - 1):
-        lo, hi = bounds[t], bounds[t + 1]
-        _adam_trials(param, grad, mean, square, size, decay, root, beta1, beta2, epsilon, one, least, lo, hi)
-
-
 def adam(
     param: Tensor, grad: Tensor, mean: Tensor, square: Tensor, lr: Tensor, decay: Tensor, step: Tensor, axis: int = 0
 ) -> None:
@@ -57,4 +48,4 @@ def adam(
         kind(reference.EPSILON), kind(1), kind(np.finfo(kind).tiny / np.finfo(kind).eps),
     )  # fmt: skip
     chunks = min(rows, threads.num_chunks(param.numel(), MIN_PRODUCTS // 8))
-    threads.run(_adam_trials, _adam_team, (*arrays, *fixed), [rows * k // chunks for k in range(chunks + 1)])
+    threads.run(_adam_trials, (*arrays, *fixed), [rows * k // chunks for k in range(chunks + 1)])

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import prange
 from torch import Tensor
 
 from armagnn.kernels.cpu import threads
 from armagnn.kernels.cpu.compile import Array, compiled
+from armagnn.kernels.cpu.threads import Chunk, begin
 from armagnn.kernels.reference import LONG
 
 
@@ -30,9 +30,10 @@ def _finish(exact: Array, one: Array, other: Array) -> None:
 
 @compiled()
 def _attend_rows(
-    rowptr: Array, col: Array, z: Array, s: Array, d: Array, slope: Any, out: Array, log: Array, slopes: Array,
-    slanted: Array, lo: int, hi: int,
+    chunk: Chunk, rowptr: Array, col: Array, z: Array, s: Array, d: Array, slope: Any, out: Array, log: Array, slopes:
+    Array, slanted: Array,
 ) -> None:  # fmt: skip
+    lo, hi = begin(chunk)
     heads, width = s.shape[1], z.shape[2]
     each, exact = heads // z.shape[1], np.empty((2, width))
     for i in range(lo, hi):
@@ -76,20 +77,12 @@ def _attend_rows(
                 slanted[i, h, c] /= total
 
 
-@compiled(parallel=True)
-def _attend_team(
-    bounds: Array, rowptr: Array, col: Array, z: Array, s: Array, d: Array, slope: Any, out: Array, log: Array,
-    slopes: Array, slanted: Array,
-) -> None:  # fmt: skip
-    for t in prange(bounds.size - 1):
-        _attend_rows(rowptr, col, z, s, d, slope, out, log, slopes, slanted, bounds[t], bounds[t + 1])
-
-
 @compiled()
 def _back_rows(
-    rowptr: Array, col: Array, g: Array, q: Array, s: Array, d: Array, log: Array, slope: Any, by_z: Array,
-    turned: Array, rest: Array, lo: int, hi: int,
+    chunk: Chunk, rowptr: Array, col: Array, g: Array, q: Array, s: Array, d: Array, log: Array, slope: Any, by_z:
+    Array, turned: Array, rest: Array,
 ) -> None:  # fmt: skip
+    lo, hi = begin(chunk)
     heads, width = s.shape[1], g.shape[2]
     each, exact = heads // g.shape[1], np.empty((2, width))
     for j in range(lo, hi):
@@ -122,15 +115,6 @@ def _back_rows(
             rest[j, h] = slants
 
 
-@compiled(parallel=True)
-def _back_team(
-    bounds: Array, rowptr: Array, col: Array, g: Array, q: Array, s: Array, d: Array, log: Array, slope: Any,
-    by_z: Array, turned: Array, rest: Array,
-) -> None:  # fmt: skip
-    for t in prange(bounds.size - 1):
-        _back_rows(rowptr, col, g, q, s, d, log, slope, by_z, turned, rest, bounds[t], bounds[t + 1])
-
-
 def attend(
     rowptr: Tensor, col: Tensor, z: Tensor, s: Tensor, d: Tensor, slope: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -141,7 +125,7 @@ def attend(
     found = out, torch.empty_like(s), torch.empty_like(s), torch.empty_like(out)
     given = [tensor.numpy(force=True) for tensor in (rowptr, col, z, s, d)]
     arguments = (*given, given[2].dtype.type(slope), *(tensor.numpy() for tensor in found))
-    threads.run(_attend_rows, _attend_team, arguments, threads.row_bounds(given[0], s.shape[1] * z.shape[2]))
+    threads.run(_attend_rows, arguments, threads.row_bounds(given[0], s.shape[1] * z.shape[2]))
     return found
 
 
@@ -155,5 +139,5 @@ def attend_back(
     found = by_z, torch.empty_like(by_z), torch.empty_like(s)
     given = [tensor.numpy(force=True) for tensor in (t_rowptr, t_col, g, q, s, d, log)]
     arguments = (*given, given[2].dtype.type(slope), *(tensor.numpy() for tensor in found))
-    threads.run(_back_rows, _back_team, arguments, threads.row_bounds(given[0], s.shape[1] * g.shape[2]))
+    threads.run(_back_rows, arguments, threads.row_bounds(given[0], s.shape[1] * g.shape[2]))
     return found

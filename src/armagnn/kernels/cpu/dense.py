@@ -11,13 +11,13 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from numba import prange
 from torch import Tensor
 
 from armagnn.kernels import reference
 from armagnn.kernels.cpu import threads
 from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, compiled, to_numpy
-from armagnn.kernels.cpu.tile import PLAIN, multiply
+from armagnn.kernels.cpu.threads import Chunk, begin
+from armagnn.kernels.cpu.tile import MULTIPLY, PLAIN, multiply
 
 LARGEST: Final = 1 << 12
 """Numbers of a W, or of a sum X^T G, above which a BLAS is as fast."""
@@ -30,29 +30,19 @@ ROWS: Final = 256
 
 
 @compiled()
-def _stack_rows(h: Array, w: Array, nothing: Array, out: Array, lo: int, hi: int) -> None:
+def _stack_rows(chunk: Chunk, at: int, h: Array, w: Array, nothing: Array, out: Array) -> None:
+    lo, hi = begin(chunk)
     for first in range(lo, hi, ROWS):
         last = min(first + ROWS, hi)
         for k in range(w.shape[0]):
-            multiply(out[first:last, k], nothing, h[first:last, k], w[k], PLAIN, nothing, nothing[0, 0])
-
-
-@compiled(parallel=True)
-def _stack_team(bounds: Array, h: Array, w: Array, nothing: Array, out: Array) -> None:
-    for t in prange(bounds.size - 1):
-        _stack_rows(h, w, nothing, out, bounds[t], bounds[t + 1])
+            multiply(at, out[first:last, k], nothing, h[first:last, k], w[k], PLAIN, nothing, nothing[0, 0])
 
 
 @compiled()
-def _outer_stacks(x: Array, g: Array, nothing: Array, out: Array, lo: int, hi: int) -> None:
+def _outer_stacks(chunk: Chunk, at: int, x: Array, g: Array, nothing: Array, out: Array) -> None:
+    lo, hi = begin(chunk)
     for k in range(lo, hi):
-        multiply(out[k], nothing, x[:, k].T, g[:, k], PLAIN, nothing, nothing[0, 0])
-
-
-@compiled(parallel=True)
-def _outer_team(bounds: Array, x: Array, g: Array, nothing: Array, out: Array) -> None:
-    for t in prange(bounds.size - 1):
-        _outer_stacks(x, g, nothing, out, bounds[t], bounds[t + 1])
+        multiply(at, out[k], nothing, x[:, k].T, g[:, k], PLAIN, nothing, nothing[0, 0])
 
 
 def _pays(a: Tensor, b: Tensor, size: int) -> bool:
@@ -61,9 +51,9 @@ def _pays(a: Tensor, b: Tensor, size: int) -> bool:
     return kind and size <= LARGEST and a.shape[1] >= FEWEST
 
 
-def _run(rows: Any, team: Any, arrays: tuple[Array, ...], parts: int, products: int) -> None:
+def _run(rows: Any, arrays: tuple[Any, ...], parts: int, products: int) -> None:
     chunks = max(1, min(parts, threads.num_chunks(products, MIN_PRODUCTS)))
-    threads.run(rows, team, arrays, [parts * k // chunks for k in range(chunks + 1)])
+    threads.run(rows, arrays, [parts * k // chunks for k in range(chunks + 1)])
 
 
 def stack_matmul(h: Tensor, w: Tensor) -> Tensor:
@@ -73,8 +63,14 @@ def stack_matmul(h: Tensor, w: Tensor) -> Tensor:
     out = h.new_empty(h.shape[0], h.shape[1], w.shape[2])
     if out.numel():
         target = out.numpy()
-        arrays = (to_numpy(h), to_numpy(w), np.zeros((1, w.shape[2]), target.dtype), target)
-        _run(_stack_rows, _stack_team, arrays, h.shape[0], h.numel() * w.shape[2])
+        arrays = (
+            MULTIPLY.address(target.dtype),
+            to_numpy(h),
+            to_numpy(w),
+            np.zeros((1, w.shape[2]), target.dtype),
+            target,
+        )
+        _run(_stack_rows, arrays, h.shape[0], h.numel() * w.shape[2])
     return out
 
 
@@ -85,8 +81,14 @@ def outer(x: Tensor, g: Tensor) -> Tensor:
     out = x.new_empty(x.shape[1], x.shape[2], g.shape[2])
     if out.numel():
         target = out.numpy()
-        arrays = (to_numpy(x), to_numpy(g), np.zeros((1, g.shape[2]), target.dtype), target)
-        _run(_outer_stacks, _outer_team, arrays, x.shape[1], x.numel() * g.shape[2])
+        arrays = (
+            MULTIPLY.address(target.dtype),
+            to_numpy(x),
+            to_numpy(g),
+            np.zeros((1, g.shape[2]), target.dtype),
+            target,
+        )
+        _run(_outer_stacks, arrays, x.shape[1], x.numel() * g.shape[2])
     return out
 
 

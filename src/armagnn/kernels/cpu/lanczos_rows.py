@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from numba import prange
 from torch import Tensor
 
 from armagnn.kernels.cpu import threads
 from armagnn.kernels.cpu.compile import Array, compiled, to_numpy
+from armagnn.kernels.cpu.threads import Chunk, begin
 
 BLOCK: Final = 1024
 """Rows whose products are added up before they are added to those of the other blocks."""
@@ -23,7 +23,8 @@ MIN_NUMBERS: Final = 1 << 16
 
 
 @compiled()
-def _dot_rows(x: Array, y: Array, sums: Array, lo: int, hi: int) -> None:
+def _dot_rows(chunk: Chunk, x: Array, y: Array, sums: Array) -> None:
+    lo, hi = begin(chunk)
     for block in range(lo, hi):
         total = sums[block]
         for i in range(block * BLOCK, min((block + 1) * BLOCK, x.shape[0])):
@@ -32,17 +33,12 @@ def _dot_rows(x: Array, y: Array, sums: Array, lo: int, hi: int) -> None:
                 total[c] += np.float64(a[c]) * np.float64(b[c])
 
 
-@compiled(parallel=True)
-def _dot_team(bounds: Array, x: Array, y: Array, sums: Array) -> None:
-    for t in prange(bounds.size - 1):
-        _dot_rows(x, y, sums, bounds[t], bounds[t + 1])
-
-
 @compiled()
 def _step_rows(
-    u: Array, v: Array, before: Array, factors: Array, running: Array, real: Array, along: Array, step: Array,
-    d: Array, z: Array, sums: Array, lo: int, hi: int,
+    chunk: Chunk, u: Array, v: Array, before: Array, factors: Array, running: Array, real: Array, along: Array,
+    step: Array, d: Array, z: Array, sums: Array,
 ) -> None:  # fmt: skip
+    lo, hi = begin(chunk)
     for block in range(lo, hi):
         total = sums[block]
         for i in range(block * BLOCK, min((block + 1) * BLOCK, u.shape[0])):
@@ -69,15 +65,6 @@ def _step_rows(
                 total[c] += np.float64(new[c]) * np.float64(new[c])
 
 
-@compiled(parallel=True)
-def _step_team(
-    bounds: Array, u: Array, v: Array, before: Array, factors: Array, running: Array, real: Array, along: Array,
-    step: Array, d: Array, z: Array, sums: Array,
-) -> None:  # fmt: skip
-    for t in prange(bounds.size - 1):
-        _step_rows(u, v, before, factors, running, real, along, step, d, z, sums, bounds[t], bounds[t + 1])
-
-
 def _bounds(x: Tensor, vectors: int) -> tuple[list[int], int]:
     """Return where the blocks are cut for threads, and their number."""
     blocks = -(-x.shape[0] // BLOCK)
@@ -89,7 +76,7 @@ def column_dots(x: Tensor, y: Tensor) -> Tensor:
     """Return the inner products of the columns of two matrices (N, C), shape (C), float64."""
     bounds, blocks = _bounds(x, 2)
     sums = np.zeros((blocks, x.shape[1]))
-    threads.run(_dot_rows, _dot_team, (to_numpy(x), to_numpy(y), sums), bounds)
+    threads.run(_dot_rows, (to_numpy(x), to_numpy(y), sums), bounds)
     return torch.from_numpy(sums.sum(0))
 
 
@@ -106,5 +93,5 @@ def lanczos_step(
         u.numpy(), v.numpy(), before.numpy(), factor, np.array(running, dtype=np.int64), np.array(real), lower, length,
         d.numpy(), z.numpy(), sums,
     )  # fmt: skip
-    threads.run(_step_rows, _step_team, arguments, bounds)
+    threads.run(_step_rows, arguments, bounds)
     return torch.from_numpy(sums.sum(0))

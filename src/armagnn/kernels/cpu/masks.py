@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
 from llvmlite import ir
-from numba import prange, types
+from numba import types
 from numba.extending import intrinsic
 from torch import Tensor
 
 from armagnn.kernels.cpu import threads
-from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, accumulator, compiled, to_numpy
+from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, Routine, accumulator, compiled, inner, to_numpy, vector
+from armagnn.kernels.cpu.threads import Chunk, begin
 from armagnn.kernels.random import DROPOUT, MASK, MULTIPLIERS, ROUNDS, WEYL, threshold, thresholds
 
 
-@compiled(inline="always")
+@inner(inline="always")
 def _words(block: Any, key0: int, key1: int, step: int, purpose: int) -> tuple[Any, Any, Any, Any]:
     """Return the four words of a block."""
     mask, half = np.uint64(MASK), np.uint64(32)
@@ -31,7 +32,7 @@ def _words(block: Any, key0: int, key1: int, step: int, purpose: int) -> tuple[A
     return np.uint32(c0), np.uint32(c1), np.uint32(c2), np.uint32(c3)
 
 
-@compiled()
+@inner()
 def philox(first: int, count: int, key0: int, key1: int, step: int, purpose: int, words: Array) -> None:
     """Write the words of the blocks from ``first`` on, four of each side by side."""
     for b in range(count):  # one loop over the blocks: the compiler turns it into vector code
@@ -39,7 +40,7 @@ def philox(first: int, count: int, key0: int, key1: int, step: int, purpose: int
         words[4 * b], words[4 * b + 1], words[4 * b + 2], words[4 * b + 3] = c0, c1, c2, c3
 
 
-@compiled()
+@inner()
 def philox_of(blocks: Array, key0: int, key1: int, step: int, purpose: int, words: Array) -> None:
     """Write the words of these blocks, four of each side by side."""
     for b in range(blocks.size):
@@ -47,7 +48,7 @@ def philox_of(blocks: Array, key0: int, key1: int, step: int, purpose: int, word
         words[4 * b], words[4 * b + 1], words[4 * b + 2], words[4 * b + 3] = c0, c1, c2, c3
 
 
-@compiled(inline="always")
+@inner(inline="always")
 def _mask(x: Array, out: Array, words: Array, limit: Any, scale: Any) -> None:
     zero = x.dtype.type(0)
     for i in range(x.size):  # slices from zero on: an index that may be negative would not become vector code
@@ -56,22 +57,15 @@ def _mask(x: Array, out: Array, words: Array, limit: Any, scale: Any) -> None:
 
 @compiled()
 def _dropout_blocks(
-    x: Array, out: Array, key0: int, key1: int, step: int, purpose: int, limit: Any, scale: Any, lo: int, hi: int
-) -> None:
+    chunk: Chunk, x: Array, out: Array, key0: int, key1: int, step: int, purpose: int, limit: Any, scale: Any,
+) -> None:  # fmt: skip
+    lo, hi = begin(chunk)
     words = np.empty(1024, np.uint32)
     limit = np.uint32(limit)
     for first in range(lo, hi, 256):
         count = min(256, hi - first)
         philox(first, count, key0, key1, step, purpose, words)
         _mask(x[4 * first : 4 * (first + count)], out[4 * first : 4 * (first + count)], words, limit, scale)
-
-
-@compiled(parallel=True)
-def _dropout_team(
-    bounds: Array, x: Array, out: Array, key0: int, key1: int, step: int, purpose: int, limit: Any, scale: Any
-) -> None:
-    for t in prange(bounds.size - 1):
-        _dropout_blocks(x, out, key0, key1, step, purpose, limit, scale, bounds[t], bounds[t + 1])
 
 
 @intrinsic(prefer_literal=True)
@@ -122,8 +116,7 @@ def _emit_keep(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -
     return context.get_dummy_value()
 
 
-@compiled()
-def drop_rows(
+def _drop_rows(
     x: Array, added: Array, out: Array, first: int, across: int, limit: Any, scale: Any, key0: int, key1: int,
     step: int, places: Array, words: Array,
 ) -> None:  # fmt: skip
@@ -156,8 +149,7 @@ def drop_rows(
             at, origin, word = at + 1, origin + 1, word + 1
 
 
-@compiled()
-def drop_piece(
+def _drop_piece(
     x: Array, x_place: tuple[int, int], out: Array, out_place: tuple[int, int], rows: int, columns: int,
     piece: int, seed: Any, limit: Any, scale: Any, step: int, purpose: int, words: Array,
 ) -> None:  # fmt: skip
@@ -189,11 +181,46 @@ def drop_piece(
             at, to, done = at + 1, to + 1, done + 1
 
 
+def _drop_rows_types(real: Any) -> list[Any]:
+    matrix, number = types.Array(real, 2, "C"), types.int64
+    masks = [types.uint32, real, number, number, number, vector(number), vector(types.uint32)]
+    return [matrix, matrix, matrix, number, number, *masks]
+
+
+def _drop_piece_types(real: Any) -> list[Any]:
+    number, place = types.int64, types.UniTuple(types.int64, 2)
+    masks = [number, types.uint32, real, number, number, vector(types.uint32)]
+    return [vector(real), place, vector(real), place, number, number, number, *masks]
+
+
+DROP_ROWS: Final = Routine(_drop_rows, _drop_rows_types)
+DROP_PIECE: Final = Routine(_drop_piece, _drop_piece_types)
+
+
+@intrinsic
+def drop_rows(
+    typingctx: Any, at: Any, x: Any, added: Any, out: Any, first: Any, across: Any, limit: Any, scale: Any, key0: Any,
+    key1: Any, step: Any, places: Any, words: Any,
+) -> Any:  # fmt: skip
+    """Call `_drop_rows`; at: ``DROP_ROWS.address`` of out."""
+    return DROP_ROWS.called(out.dtype)
+
+
+@intrinsic
+def drop_piece(
+    typingctx: Any, at: Any, x: Any, x_place: Any, out: Any, out_place: Any, rows: Any, columns: Any, piece: Any,
+    seed: Any, limit: Any, scale: Any, step: Any, purpose: Any, words: Any,
+) -> Any:  # fmt: skip
+    """Call `_drop_piece`; at: ``DROP_PIECE.address`` of out."""
+    return DROP_PIECE.called(out.dtype)
+
+
 @compiled()
 def _trial_dropout(
-    x: Array, out: Array, columns: int, seed: Array, limit: Array, scale: Array, step: int, purpose: int,
-    lo: int, hi: int,
+    chunk: Chunk, at: int, x: Array, out: Array, columns: int, seed: Array, limit: Array, scale: Array, step: int,
+    purpose: int,
 ) -> None:  # fmt: skip
+    lo, hi = begin(chunk)
     # Trial r of (M, R, C) as if it were alone. Pieces of 1024 entries of all trials, one trial after the other: what
     # lies side by side in memory is read at about the same time.
     words, across = np.empty(1024, np.uint32), seed.size * columns
@@ -201,17 +228,9 @@ def _trial_dropout(
         for r in range(seed.size):
             place = (r * columns, across)
             drop_piece(
-                x, place, out, place, x.size // across, columns, piece, seed[r], np.uint32(limit[r]), scale[r], step,
-                purpose, words,
+                at, x, place, out, place, x.size // across, columns, piece, seed[r], np.uint32(limit[r]), scale[r],
+                step, purpose, words,
             )  # fmt: skip
-
-
-@compiled(parallel=True)
-def _trial_dropout_team(
-    bounds: Array, x: Array, out: Array, columns: int, seed: Array, limit: Array, scale: Array, step: int, purpose: int
-) -> None:
-    for t in prange(bounds.size - 1):
-        _trial_dropout(x, out, columns, seed, limit, scale, step, purpose, bounds[t], bounds[t + 1])
 
 
 def dropout(x: Tensor, seed: Tensor, p: float, step: int) -> Tensor:
@@ -225,7 +244,7 @@ def dropout(x: Tensor, seed: Tensor, p: float, step: int) -> Tensor:
     count = -(-flat.size // 4)
     chunks = threads.num_chunks(count * 4, MIN_PRODUCTS // 4)
     bounds = [count * k // chunks for k in range(chunks + 1)]
-    threads.run(_dropout_blocks, _dropout_team, (flat, target, *fixed), bounds)
+    threads.run(_dropout_blocks, (flat, target, *fixed), bounds)
     return out.to(x.dtype)
 
 
@@ -240,6 +259,6 @@ def dropout_trials(x: Tensor, seed: Tensor, p: Tensor, step: int, target: Tensor
         pieces = -(-x.shape[0] * x.shape[2] // 1024)
         chunks = min(pieces, threads.num_chunks(x.numel(), MIN_PRODUCTS // 16))
         bounds = [pieces * k // chunks for k in range(chunks + 1)]
-        arguments = (*flat, x.shape[2], to_numpy(seed), limit, scale, step, DROPOUT)
-        threads.run(_trial_dropout, _trial_dropout_team, arguments, bounds)
+        arguments = (DROP_PIECE.address(flat[1].dtype), *flat, x.shape[2], to_numpy(seed), limit, scale, step, DROPOUT)
+        threads.run(_trial_dropout, arguments, bounds)
     return out.to(x.dtype) if target is None or fits else target.copy_(out)

@@ -7,14 +7,14 @@ not multiplied, by NaN or infinity neither: a trial that has diverged may have f
 from __future__ import annotations
 
 import numpy as np
-from numba import prange
 from torch import Tensor
 
 from armagnn.kernels.cpu import threads
-from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, accumulator, compiled, to_numpy
+from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, accumulator, compiled, inner, to_numpy
+from armagnn.kernels.cpu.threads import Chunk, begin
 
 
-@compiled()
+@inner()
 def keep_nonzeros(
     rowptr: Array, col: Array, value: Array, perm: Array, starts: Array, cols: Array, values: Array
 ) -> None:
@@ -33,18 +33,11 @@ def keep_nonzeros(
 
 @compiled()
 def _nonzeros(
-    rowptr: Array, col: Array, value: Array, perm: Array, starts: Array, cols: Array, values: Array, lo: int, hi: int
-) -> None:
+    chunk: Chunk, rowptr: Array, col: Array, value: Array, perm: Array, starts: Array, cols: Array, values: Array,
+) -> None:  # fmt: skip
+    lo, hi = begin(chunk)
     for r in range(lo, hi):
         keep_nonzeros(rowptr, col, value[r], perm, starts[r], cols[r], values[r])
-
-
-@compiled(parallel=True)
-def _nonzeros_team(
-    bounds: Array, rowptr: Array, col: Array, value: Array, perm: Array, starts: Array, cols: Array, values: Array
-) -> None:
-    for t in prange(bounds.size - 1):
-        _nonzeros(rowptr, col, value, perm, starts, cols, values, bounds[t], bounds[t + 1])
 
 
 def nonzeros(rowptr: Tensor, col: Tensor, value: Tensor, perm: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -59,5 +52,5 @@ def nonzeros(rowptr: Tensor, col: Tensor, value: Tensor, perm: Tensor | None) ->
     arrays = (rowptr, col, value, rowptr.new_empty(0) if perm is None else perm, *kept)
     chunks = max(1, min(trials, threads.num_chunks(value.numel(), MIN_PRODUCTS // 8)))
     bounds = [trials * k // chunks for k in range(chunks + 1)]
-    threads.run(_nonzeros, _nonzeros_team, tuple(map(to_numpy, arrays)), bounds)
+    threads.run(_nonzeros, tuple(map(to_numpy, arrays)), bounds)
     return kept

@@ -16,20 +16,27 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
-from numba import prange
 from torch import Tensor
 
 from armagnn.kernels.cpu import threads
-from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, compiled, to_numpy
-from armagnn.kernels.cpu.masks import drop_piece
+from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, compiled, inner, to_numpy
+from armagnn.kernels.cpu.masks import DROP_PIECE, drop_piece
 from armagnn.kernels.cpu.nonzeros import keep_nonzeros
-from armagnn.kernels.cpu.sparse import _blocks, _product_rows
-from armagnn.kernels.cpu.tile import PLAIN, matrix, multiply
+from armagnn.kernels.cpu.sparse import PRODUCT, _blocks, product_rows
+from armagnn.kernels.cpu.threads import Chunk, begin
+from armagnn.kernels.cpu.tile import MULTIPLY, PLAIN, matrix, multiply
 from armagnn.kernels.layer_plan import Tensors
 from armagnn.kernels.random import DROPOUT, thresholds
 
 LANES: Final = 16
 """A half of a row, X W0 or X V of a trial, is filled up to a multiple of so many numbers, a vector of float32."""
+
+
+class Routines(NamedTuple):
+    """The addresses of `multiply` and `drop_piece`; a matrix has that of `product_rows` for its types."""
+
+    multiply: int
+    drop: int
 
 
 class _Features(NamedTuple):
@@ -40,6 +47,7 @@ class _Features(NamedTuple):
     value: Array
     perm: Array
     dense: Array
+    product: int
 
 
 class _Graph(NamedTuple):
@@ -53,6 +61,7 @@ class _Graph(NamedTuple):
     whole_starts: Array
     whole_widths: Array
     nothing: Array
+    product: int
 
 
 class _Rows(NamedTuple):
@@ -63,6 +72,7 @@ class _Rows(NamedTuple):
     value: Array
     starts: Array
     widths: Array
+    product: int
 
 
 class _Layer(NamedTuple):
@@ -81,62 +91,67 @@ class _Layer(NamedTuple):
     scale: Array
 
 
-@compiled()
-def _move(rows: _Rows, x: Array, out: Array, nothing: Array) -> None:
+@inner()
+def _move(at: Routines, rows: _Rows, x: Array, out: Array, nothing: Array) -> None:
     """Write the product with x: vector code for rows that are too short for the compiler's."""
-    _product_rows(
-        rows.rowptr, rows.col, rows.value, x, nothing, nothing[0], False, False, x.dtype.type(1), rows.starts,
-        rows.widths, out, 0, out.shape[0],
+    product_rows(
+        rows.product, rows.rowptr, rows.col, rows.value, x, nothing, nothing[0], False, False, x.dtype.type(1),
+        rows.starts, rows.widths, out, 0, out.shape[0],
     )  # fmt: skip
 
 
-@compiled()
+@inner()
 def _of_trial(layer: _Layer, weight: Array, r: int) -> Array:
     """Return W0 or V, or a gradient of them, of a trial."""
     row, column = r * layer.first_row, r * layer.first_column
     return weight[row : row + layer.fan_in, column : column + layer.bias.shape[1]]
 
 
-@compiled()
-def _side_by_side(layer: _Layer, copy: _Rows, r: int, out: Array, nothing: Array) -> None:
+@inner()
+def _side_by_side(at: Routines, layer: _Layer, copy: _Rows, r: int, out: Array, nothing: Array) -> None:
     """Write [W0 | V] of a trial, between columns that are zero already."""
     half, columns = out.shape[1] // 2, layer.bias.shape[1]
-    _move(copy, _of_trial(layer, layer.w0, r), out[:, :columns], nothing)
-    _move(copy, _of_trial(layer, layer.v, r), out[:, half : half + columns], nothing)
+    _move(at, copy, _of_trial(layer, layer.w0, r), out[:, :columns], nothing)
+    _move(at, copy, _of_trial(layer, layer.v, r), out[:, half : half + columns], nothing)
 
 
-@compiled()
-def _times(graph: _Graph, x: _Features, r: int, b: Array, out: Array) -> None:
+@inner()
+def _times(at: Routines, graph: _Graph, x: _Features, r: int, b: Array, out: Array) -> None:
     """Write X b, of b with as many columns as a whole row."""
     one = b.dtype.type(1)
     nothing, starts, widths = graph.nothing, graph.whole_starts, graph.whole_widths
     if x.dense.size:
-        multiply(out, nothing, x.dense[:, r], b, PLAIN, nothing, one)
+        multiply(at.multiply, out, nothing, x.dense[:, r], b, PLAIN, nothing, one)
         return
     rowptr, col, value = x.rowptr, x.col, x.value[min(r, x.value.shape[0] - 1)]
     if x.value.shape[0] > 1:
         rowptr, col, value = np.empty_like(rowptr), np.empty(col.size + 1, col.dtype), np.empty(col.size + 1, b.dtype)
         keep_nonzeros(x.rowptr, x.col, x.value[r], x.perm, rowptr, col, value)
-    _product_rows(
-        rowptr, col, value, b, nothing, nothing[0], False, False, one, starts, widths, out, 0, out.shape[0]
+    product_rows(
+        x.product, rowptr, col, value, b, nothing, nothing[0], False, False, one, starts, widths, out, 0, out.shape[0]
     )  # fmt: skip
 
 
-@compiled()
-def _drop(layer: _Layer, r: int, x: Array, x_place: tuple[int, int], out: Array, out_place: tuple[int, int]) -> None:
+@inner()
+def _drop(
+    at: Routines, layer: _Layer, r: int, x: Array, x_place: tuple[int, int], out: Array, out_place: tuple[int, int]
+) -> None:
     words, rows, columns = np.empty(1024, np.uint32), out.shape[0], layer.bias.shape[1]
     for piece in range((rows * columns + 1023) // 1024):
         drop_piece(
-            x.reshape(-1), x_place, out.reshape(-1), out_place, rows, columns, piece, layer.seed[r],
+            at.drop, x.reshape(-1), x_place, out.reshape(-1), out_place, rows, columns, piece, layer.seed[r],
             np.uint32(layer.limit[r]), layer.scale[r], 0, DROPOUT, words,
         )  # fmt: skip
 
 
 @compiled()
 def _forward(
-    graph: _Graph, layer: _Layer, x: _Features, copy: _Rows, mean: _Rows, keep: bool, states: Array, out: Array,
-    lo: int, hi: int,
+    chunk: Chunk, at: Routines, graph: _Graph, layer: _Layer, x: _Features, copy: _Rows, mean: _Rows, keep: bool,
+    states: Array, out: Array,
 ) -> None:  # fmt: skip
+    lo, hi = begin(chunk)
+    if lo == hi:
+        return
     nodes, columns, half = out.shape[0], layer.bias.shape[1], states.shape[2]
     nothing = graph.nothing
     weights, rows, state = matrix(layer.fan_in, 2 * half, out), matrix(nodes, 2 * half, out), matrix(nodes, half, out)
@@ -144,53 +159,47 @@ def _forward(
     weights[:] = 0
     starts, widths = graph.half_starts, graph.half_widths
     for r in range(lo, hi):
-        _side_by_side(layer, copy, r, weights, nothing)
-        _times(graph, x, r, weights, rows)
+        _side_by_side(at, layer, copy, r, weights, nothing)
+        _times(at, graph, x, r, weights, rows)
         if layer.seed.size:
-            _drop(layer, r, rows, (half, 2 * half), rows, (half, 2 * half))
+            _drop(at, layer, r, rows, (half, 2 * half), rows, (half, 2 * half))
         for c in range(columns):  # numba takes seconds to compile the message of an assignment that may not fit
             bias[c] = layer.bias[r, c]
         if keep:
             state = states[r]
-        _product_rows(
-            graph.rowptr, graph.col, graph.value, rows[:, :half], rows[:, half:], bias, True, layer.relu, layer.slope,
-            starts, widths, state, 0, nodes,
+        product_rows(
+            graph.product, graph.rowptr, graph.col, graph.value, rows[:, :half], rows[:, half:], bias, True, layer.relu,
+            layer.slope, starts, widths, state, 0, nodes,
         )  # fmt: skip
-        _move(mean, state.reshape(-1, 1), out[:, r], nothing)
+        _move(at, mean, state.reshape(-1, 1), out[:, r], nothing)
 
 
-@compiled(parallel=True)
-def _forward_team(
-    bounds: Array, graph: _Graph, layer: _Layer, x: _Features, copy: _Rows, mean: _Rows, keep: bool, states: Array,
-    out: Array,
-) -> None:  # fmt: skip
-    for t in prange(bounds.size - 1):
-        _forward(graph, layer, x, copy, mean, keep, states, out, bounds[t], bounds[t + 1])
-
-
-@compiled()
+@inner()
 def _before_activation(
-    graph: _Graph, layer: _Layer, share: _Rows, g: Array, state: Array, gated: bool, out: Array, ones: Array,
-    bias: Array,
+    at: Routines, graph: _Graph, layer: _Layer, share: _Rows, g: Array, state: Array, gated: bool, out: Array,
+    ones: Array, bias: Array,
 ) -> None:  # fmt: skip
     """Write the gradient before the activation from that of the mean, and its sum over the nodes."""
     width, columns, nothing, one = g.shape[1], layer.bias.shape[1], graph.nothing, ones[0, 0]
     for k in range(0, columns, width):
-        _move(share, g, out[:, k : k + width], nothing)
+        _move(at, share, g, out[:, k : k + width], nothing)
     if gated:
         zero, slope, up, below = one - one, layer.slope, out.reshape(-1), state.reshape(-1)
         for i in range(up.size):
             less = zero if layer.relu else up[i] * slope
             up[i] = less if below[i] <= zero else up[i]
-    multiply(bias, nothing, ones, out[:, :columns], PLAIN, nothing, one)
+    multiply(at.multiply, bias, nothing, ones, out[:, :columns], PLAIN, nothing, one)
 
 
 @compiled()
 def _backward(
-    graph: _Graph, layer: _Layer, x: _Features, turned: _Features, copy: _Rows, share: _Rows, gated: bool,
-    states: Array, g: Array, needs_x: bool, x_grad: Array, w0_grad: Array, v_grad: Array, bias_grad: Array,
-    lo: int, hi: int,
+    chunk: Chunk, at: Routines, graph: _Graph, layer: _Layer, x: _Features, turned: _Features, copy: _Rows,
+    share: _Rows, gated: bool, states: Array, g: Array, needs_x: bool, x_grad: Array, w0_grad: Array, v_grad: Array,
+    bias_grad: Array,
 ) -> None:  # fmt: skip
+    lo, hi = begin(chunk)
+    if lo == hi:
+        return
     nodes, columns, half = g.shape[0], layer.bias.shape[1], states.shape[2]
     before, rows, gradients = matrix(nodes, half, g), matrix(nodes, 2 * half, g), matrix(layer.fan_in, 2 * half, g)
     before[:], rows[:], gradients[:] = 0, 0, 0  # and so remain the columns that fill up a half
@@ -198,39 +207,36 @@ def _backward(
     nothing, starts, widths = graph.nothing, graph.half_starts, graph.half_widths
     for r in range(lo, hi):
         state = states[r if gated else 0]
-        _before_activation(graph, layer, share, g[:, r], state, gated, before, ones, bias_grad[r : r + 1])
-        _product_rows(
-            graph.rowptr, graph.col, graph.value, before, nothing, nothing[0], False, False, one, starts, widths,
-            rows[:, :half], 0, nodes,
+        _before_activation(at, graph, layer, share, g[:, r], state, gated, before, ones, bias_grad[r : r + 1])
+        product_rows(
+            graph.product, graph.rowptr, graph.col, graph.value, before, nothing, nothing[0], False, False, one, starts,
+            widths, rows[:, :half], 0, nodes,
         )  # fmt: skip
         if layer.seed.size:
-            _drop(layer, r, before, (0, half), rows, (half, 2 * half))
+            _drop(at, layer, r, before, (0, half), rows, (half, 2 * half))
         else:
             for i in range(nodes):
                 for c in range(half):
                     rows[i, half + c] = before[i, c]
         if x.dense.size:
-            multiply(gradients, nothing, x.dense[:, r].T, rows, PLAIN, nothing, one)
+            multiply(at.multiply, gradients, nothing, x.dense[:, r].T, rows, PLAIN, nothing, one)
         else:
-            _times(graph, turned, r, rows, gradients)
-        _move(copy, gradients[:, :columns], _of_trial(layer, w0_grad, r), nothing)
-        _move(copy, gradients[:, half : half + columns], _of_trial(layer, v_grad, r), nothing)
+            _times(at, graph, turned, r, rows, gradients)
+        _move(at, copy, gradients[:, :columns], _of_trial(layer, w0_grad, r), nothing)
+        _move(at, copy, gradients[:, half : half + columns], _of_trial(layer, v_grad, r), nothing)
         if needs_x:
             gradients[:] = 0  # what fills up a half has met X, whose infinities would have made it NaN
-            _side_by_side(layer, copy, r, gradients, nothing)
-            multiply(x_grad[:, r], nothing, rows, np.ascontiguousarray(gradients.T), PLAIN, nothing, one)
+            _side_by_side(at, layer, copy, r, gradients, nothing)
+            multiply(at.multiply, x_grad[:, r], nothing, rows, np.ascontiguousarray(gradients.T), PLAIN, nothing, one)
 
 
-@compiled(parallel=True)
-def _backward_team(
-    bounds: Array, graph: _Graph, layer: _Layer, x: _Features, turned: _Features, copy: _Rows, share: _Rows,
-    gated: bool, states: Array, g: Array, needs_x: bool, x_grad: Array, w0_grad: Array, v_grad: Array, bias_grad: Array,
-) -> None:  # fmt: skip
-    for t in prange(bounds.size - 1):
-        _backward(
-            graph, layer, x, turned, copy, share, gated, states, g, needs_x, x_grad, w0_grad, v_grad, bias_grad,
-            bounds[t], bounds[t + 1],
-        )  # fmt: skip
+def _routines(t: Tensors) -> Routines:
+    real = np.dtype(_kind(t))
+    return Routines(MULTIPLY.address(real), DROP_PIECE.address(real))
+
+
+def _product(rowptr: Array, col: Array, value: Array) -> int:
+    return PRODUCT.address(value.dtype, value.dtype, col.dtype, rowptr.dtype)
 
 
 def _half(t: Tensors) -> int:
@@ -242,7 +248,7 @@ def _graph(t: Tensors, transpose: bool) -> _Graph:
     half = _half(t)
     widest = max(2 * half, t.v.shape[-2])  # of a sum, which may be a gradient of X
     blocks = (*_blocks(half), *_blocks(2 * half))
-    return _Graph(rowptr, col, value, *blocks, np.zeros((1, widest), value.dtype))
+    return _Graph(rowptr, col, value, *blocks, np.zeros((1, widest), value.dtype), _product(rowptr, col, value))
 
 
 def _features(t: Tensors, transpose: bool) -> _Features:
@@ -250,17 +256,13 @@ def _features(t: Tensors, transpose: bool) -> _Features:
     if t.sparse is None:
         assert t.x is not None
         array = to_numpy(t.x)
-        return _Features(index, index, array[:0, 0], index, array)
+        return _Features(index, index, array[:0, 0], index, array, 0)
     rowptr, col, value, t_rowptr, t_col, t_value, *rest = t.sparse
     own = value.dim() == 2
     value = t_value if transpose and not own else value
-    return _Features(
-        to_numpy(t_rowptr if transpose else rowptr),
-        to_numpy(t_col if transpose else col),
-        to_numpy(value).reshape(t.trials if own else 1, -1),
-        to_numpy(rest[0]) if transpose and own else index,
-        np.empty((0, 1, 1), to_numpy(value).dtype),
-    )
+    matrix = to_numpy(t_rowptr if transpose else rowptr), to_numpy(t_col if transpose else col), to_numpy(value)
+    perm, dense = to_numpy(rest[0]) if transpose and own else index, np.empty((0, 1, 1), matrix[2].dtype)
+    return _Features(*matrix[:2], matrix[2].reshape(t.trials if own else 1, -1), perm, dense, _product(*matrix))
 
 
 def _by_rows(weight: Tensor) -> Array:
@@ -284,23 +286,25 @@ def _layer(t: Tensors) -> _Layer:
 
 
 @lru_cache(maxsize=16)
-def _mean(nodes: int, stacks: int, width: int, half: int, kind: Any) -> _Rows:
+def _mean(nodes: int, stacks: int, width: int, half: int, kind: Any, index: Any) -> _Rows:
     """Return the mean over the stacks of states, whose rows of ``half`` numbers lie one behind the other."""
-    rowptr = np.arange(nodes + 1, dtype=np.int64)
+    rowptr = np.arange(nodes + 1, dtype=index)
     col = rowptr[:-1, None] * half + np.arange(stacks) * width
-    return _Rows(rowptr * stacks, col.reshape(-1), np.full(col.size, 1 / stacks, kind), *_blocks(width))
+    matrix = rowptr * stacks, col.reshape(-1), np.full(col.size, 1 / stacks, kind)
+    return _Rows(*matrix, *_blocks(width), _product(*matrix))
 
 
 @lru_cache(maxsize=16)
-def _share(rows: int, stacks: int, width: int, kind: Any) -> _Rows:
+def _share(rows: int, stacks: int, width: int, kind: Any, index: Any) -> _Rows:
     """Return what gives every stack its share of the gradient of a mean; of one stack, all of it."""
-    rowptr = np.arange(rows + 1, dtype=np.int64)
-    return _Rows(rowptr, rowptr[:-1].copy(), np.full(rows, 1 / stacks, kind), *_blocks(width))
+    rowptr = np.arange(rows + 1, dtype=index)
+    matrix = rowptr, rowptr[:-1].copy(), np.full(rows, 1 / stacks, kind)
+    return _Rows(*matrix, *_blocks(width), _product(*matrix))
 
 
 def _copy(t: Tensors) -> _Rows:
     """Return what moves the rows of W0 and V."""
-    return _share(t.v.shape[-2], 1, t.settings.stacks * t.settings.width, _kind(t))
+    return _share(t.v.shape[-2], 1, t.settings.stacks * t.settings.width, _kind(t), to_numpy(t.op[0]).dtype)
 
 
 def _kind(t: Tensors) -> Any:
@@ -318,11 +322,12 @@ def forward(t: Tensors, keep: bool) -> tuple[Tensor, list[Tensor]]:
     nodes, width, keep = t.op[0].shape[0] - 1, t.settings.width, keep and t.settings.act != "none"
     out = t.v.new_empty(nodes, t.trials, width)
     states = t.v.new_empty(t.trials if keep else 0, nodes, _half(t))
-    mean = _mean(nodes, t.settings.stacks, width, _half(t), _kind(t))
+    mean = _mean(nodes, t.settings.stacks, width, _half(t), _kind(t), to_numpy(t.op[0]).dtype)
     arguments = (
-        _graph(t, False), _layer(t), _features(t, False), _copy(t), mean, keep, states.numpy(), out.numpy(),
+        _routines(t), _graph(t, False), _layer(t), _features(t, False), _copy(t), mean, keep, states.numpy(),
+        out.numpy(),
     )  # fmt: skip
-    threads.run(_forward, _forward_team, arguments, _bounds(t))
+    threads.run(_forward, arguments, _bounds(t))
     return out.view(nodes * t.trials, width), [states]
 
 
@@ -334,11 +339,11 @@ def backward(t: Tensors, g: Tensor, kept: list[Tensor], needs_x: bool) -> tuple[
     x_grad = t.v.new_empty(t.x.shape if needs_x and t.x is not None else (1, 1, 1))
     w0_grad, v_grad = t.w0.new_empty(t.w0.shape), t.v.new_empty(t.v.shape)
     bias_grad = t.v.new_empty(t.trials, t.settings.stacks * t.settings.width)
-    share = _share(t.op[0].shape[0] - 1, t.settings.stacks, t.settings.width, _kind(t))
+    share = _share(t.op[0].shape[0] - 1, t.settings.stacks, t.settings.width, _kind(t), to_numpy(t.op[0]).dtype)
     arguments = (
-        _graph(t, True), _layer(t), _features(t, False), _features(t, True), _copy(t), share, gated,
+        _routines(t), _graph(t, True), _layer(t), _features(t, False), _features(t, True), _copy(t), share, gated,
         states.numpy(), to_numpy(g).reshape(-1, t.trials, t.settings.width), needs_x, x_grad.numpy(),
         _by_rows(w0_grad), _by_rows(v_grad[0]), bias_grad.numpy(),
     )  # fmt: skip
-    threads.run(_backward, _backward_team, arguments, _bounds(t))
+    threads.run(_backward, arguments, _bounds(t))
     return x_grad if needs_x else None, w0_grad, None, v_grad, None if t.bias is None else bias_grad.view(1, -1)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numba import prange
 from torch import Tensor
 
 from armagnn.kernels import maxima
 from armagnn.kernels.cpu import threads
 from armagnn.kernels.cpu.compile import Array, compiled
+from armagnn.kernels.cpu.threads import Chunk, begin
 from armagnn.kernels.reference import LONG
 
 
 @compiled()
-def _max_rows(rowptr: Array, col: Array, x: Array, most: Array, ties: Array, lo: int, hi: int) -> None:
+def _max_rows(chunk: Chunk, rowptr: Array, col: Array, x: Array, most: Array, ties: Array) -> None:
+    lo, hi = begin(chunk)
     for i in range(lo, hi):
         start, end = rowptr[i], rowptr[i + 1]
         for c in range(x.shape[1]):
@@ -31,14 +32,9 @@ def _max_rows(rowptr: Array, col: Array, x: Array, most: Array, ties: Array, lo:
                 ties[i, c] = x.dtype.type(1) if more else ties[i, c] + x.dtype.type(same)
 
 
-@compiled(parallel=True)
-def _max_team(bounds: Array, rowptr: Array, col: Array, x: Array, most: Array, ties: Array) -> None:
-    for t in prange(bounds.size - 1):
-        _max_rows(rowptr, col, x, most, ties, bounds[t], bounds[t + 1])
-
-
 @compiled()
-def _back_rows(rowptr: Array, col: Array, x: Array, most: Array, shares: Array, out: Array, lo: int, hi: int) -> None:
+def _back_rows(chunk: Chunk, rowptr: Array, col: Array, x: Array, most: Array, shares: Array, out: Array) -> None:
+    lo, hi = begin(chunk)
     exact = np.empty(x.shape[1])
     for i in range(lo, hi):
         start, end = rowptr[i], rowptr[i + 1]
@@ -59,12 +55,6 @@ def _back_rows(rowptr: Array, col: Array, x: Array, most: Array, shares: Array, 
                 out[i, c] = exact[c]
 
 
-@compiled(parallel=True)
-def _back_team(bounds: Array, rowptr: Array, col: Array, x: Array, most: Array, shares: Array, out: Array) -> None:
-    for t in prange(bounds.size - 1):
-        _back_rows(rowptr, col, x, most, shares, out, bounds[t], bounds[t + 1])
-
-
 def row_max(rowptr: Tensor, col: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the maxima, and how many neighbours have each; `maxima.row_max` is the same in plain torch."""
     if x.dtype not in (torch.float32, torch.float64):
@@ -72,7 +62,7 @@ def row_max(rowptr: Tensor, col: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     most = torch.empty(rowptr.shape[0] - 1, x.shape[1], dtype=x.dtype)
     ties = torch.empty_like(most)
     given = tuple(tensor.numpy(force=True) for tensor in (rowptr, col, x))
-    threads.run(_max_rows, _max_team, (*given, most.numpy(), ties.numpy()), threads.row_bounds(given[0], x.shape[1]))
+    threads.run(_max_rows, (*given, most.numpy(), ties.numpy()), threads.row_bounds(given[0], x.shape[1]))
     return most, ties
 
 
@@ -82,5 +72,5 @@ def row_max_back(t_rowptr: Tensor, t_col: Tensor, x: Tensor, most: Tensor, share
         return maxima.row_max_back(t_rowptr, t_col, x, most, shares)
     out = torch.empty_like(x)
     given = tuple(tensor.numpy(force=True) for tensor in (t_rowptr, t_col, x, most, shares))
-    threads.run(_back_rows, _back_team, (*given, out.numpy()), threads.row_bounds(given[0], x.shape[1]))
+    threads.run(_back_rows, (*given, out.numpy()), threads.row_bounds(given[0], x.shape[1]))
     return out

@@ -8,19 +8,21 @@ count.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
-from numba import prange
+from numba import types
+from numba.extending import intrinsic
 from torch import Tensor
 
 from armagnn.kernels import reference
 from armagnn.kernels.cpu import threads
-from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, accumulator, compiled, to_numpy
+from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, Routine, accumulator, compiled, rows, to_numpy, vector
 from armagnn.kernels.cpu.gather import blocks, gather
 from armagnn.kernels.cpu.masks import dropout
 from armagnn.kernels.cpu.nonzeros import nonzeros
+from armagnn.kernels.cpu.threads import Chunk, begin
 
 # The activations that the kernel applies itself; the others need exp, and are torch's.
 _FUSED = ("none", "relu", "leaky_relu")
@@ -29,7 +31,6 @@ NARROW = 8
 """Fewer columns take as long as so many: what takes time is to load a nonzero and the row that it names."""
 
 
-@compiled()
 def _product_rows(
     rowptr: Array, col: Array, value: Array, x: Array, skip: Array, bias: Array, has_skip: bool, relu: bool,
     slope: Any, starts: Array, widths: Array, out: Array, lo: int, hi: int,
@@ -67,43 +68,49 @@ def _product_rows(
                 gather(out, i, c, c, skip, k, bias, x, col, value, start, end, relu, slope, 1, 0)
 
 
-@compiled(parallel=True)
-def _product_team(
-    bounds: Array, rowptr: Array, col: Array, value: Array, x: Array, skip: Array, bias: Array, has_skip: bool,
+def _product_types(real: Any, given: Any, index: Any, pointer: Any) -> list[Any]:
+    pattern, flag = [vector(pointer), vector(index), vector(real)], types.boolean
+    places = [vector(types.int64), vector(types.int64), rows(real), types.int64, types.int64]
+    return [*pattern, rows(given), rows(real), vector(real), flag, flag, real, *places]
+
+
+PRODUCT: Final = Routine(_product_rows, _product_types)
+
+
+@intrinsic
+def product_rows(
+    typingctx: Any, at: Any, rowptr: Any, col: Any, value: Any, x: Any, skip: Any, bias: Any, has_skip: Any, relu: Any,
+    slope: Any, starts: Any, widths: Any, out: Any, lo: Any, hi: Any,
+) -> Any:  # fmt: skip
+    """Write rows lo to hi of ``act(A x + skip + bias)``; at: ``PRODUCT.address`` of out, x, col and rowptr."""
+    return PRODUCT.called(out.dtype, x.dtype, col.dtype, rowptr.dtype)
+
+
+@compiled()
+def _product(
+    chunk: Chunk, at: int, rowptr: Array, col: Array, value: Array, x: Array, skip: Array, bias: Array, has_skip: bool,
     relu: bool, slope: Any, starts: Array, widths: Array, out: Array,
 ) -> None:  # fmt: skip
-    for t in prange(bounds.size - 1):
-        _product_rows(
-            rowptr, col, value, x, skip, bias, has_skip, relu, slope, starts, widths, out, bounds[t], bounds[t + 1]
-        )
+    lo, hi = begin(chunk)
+    product_rows(at, rowptr, col, value, x, skip, bias, has_skip, relu, slope, starts, widths, out, lo, hi)
 
 
 @compiled()
 def _trial_products(
-    rowptr: Array, col: Array, values: Array, x: Array, skip: Array, bias: Array, has_skip: bool, relu: bool,
-    slope: Any, starts: Array, widths: Array, out: Array, columns: int, lo: int, hi: int,
+    chunk: Chunk, at: int, rowptr: Array, col: Array, values: Array, x: Array, skip: Array, bias: Array,
+    has_skip: bool, relu: bool, slope: Any, starts: Array, widths: Array, out: Array, columns: int,
 ) -> None:  # fmt: skip
+    lo, hi = begin(chunk)
     for r in range(lo, hi):  # the same product with the trial's matrix on the trial's columns
         own = starts + r * columns
-        _product_rows(
-            rowptr[r], col[r], values[r], x, skip, bias, has_skip, relu, slope, own, widths, out, 0, out.shape[0]
+        product_rows(
+            at, rowptr[r], col[r], values[r], x, skip, bias, has_skip, relu, slope, own, widths, out, 0, out.shape[0]
         )
 
 
-@compiled(parallel=True)
-def _trial_products_team(
-    bounds: Array, rowptr: Array, col: Array, values: Array, x: Array, skip: Array, bias: Array, has_skip: bool,
-    relu: bool, slope: Any, starts: Array, widths: Array, out: Array, columns: int,
-) -> None:  # fmt: skip
-    for t in prange(bounds.size - 1):
-        _trial_products(
-            rowptr, col, values, x, skip, bias, has_skip, relu, slope, starts, widths, out, columns,
-            bounds[t], bounds[t + 1],
-        )  # fmt: skip
-
-
 @compiled(fastmath={"reassoc", "contract"})
-def _sddmm_rows(rowptr: Array, col: Array, a: Array, b: Array, out: Array, lo: int, hi: int) -> None:
+def _sddmm_rows(chunk: Chunk, rowptr: Array, col: Array, a: Array, b: Array, out: Array) -> None:
+    lo, hi = begin(chunk)
     for i in range(lo, hi):
         left = a[i]
         for j in range(rowptr[i], rowptr[i + 1]):
@@ -112,12 +119,6 @@ def _sddmm_rows(rowptr: Array, col: Array, a: Array, b: Array, out: Array, lo: i
             for f in range(1, left.size):
                 total += left[f] * right[f]
             out[j] = total
-
-
-@compiled(parallel=True)
-def _sddmm_team(bounds: Array, rowptr: Array, col: Array, a: Array, b: Array, out: Array) -> None:
-    for t in prange(bounds.size - 1):
-        _sddmm_rows(rowptr, col, a, b, out, bounds[t], bounds[t + 1])
 
 
 @compiled()
@@ -163,21 +164,23 @@ def gcs(
         array = out.numpy()
         nothing = np.zeros((1, x.shape[1]), dtype=array.dtype)
         values = to_numpy(value, work).reshape(trials, -1)
+        numbers = to_numpy(x) if x.dtype == torch.bfloat16 else to_numpy(x, work)
+        pattern = to_numpy(rowptr), to_numpy(col)
         arguments: tuple[Any, ...] = (
-            to_numpy(rowptr), to_numpy(col), values if many else values[0],
-            to_numpy(x) if x.dtype == torch.bfloat16 else to_numpy(x, work),
+            PRODUCT.address(array.dtype, numbers.dtype, pattern[1].dtype, pattern[0].dtype),
+            *pattern, values if many else values[0], numbers,
             nothing if skip is None else to_numpy(skip, work),
             nothing[0] if bias is None else to_numpy(bias, work),
             skip is not None, act == "relu", array.dtype.type(slope if act == "leaky_relu" else 1.0),
             starts, widths, array,
         )  # fmt: skip
         if not many:
-            bounds = threads.row_bounds(arguments[0], max(NARROW, x.shape[1]), MIN_PRODUCTS)
-            threads.run(_product_rows, _product_team, arguments, bounds)
+            bounds = threads.row_bounds(pattern[0], max(NARROW, x.shape[1]), MIN_PRODUCTS)
+            threads.run(_product, arguments, bounds)
         else:
             chunks = min(trials, threads.num_chunks(value.numel() * (x.shape[1] // trials), MIN_PRODUCTS))
             shares = [trials * k // chunks for k in range(chunks + 1)]
-            threads.run(_trial_products, _trial_products_team, (*arguments, x.shape[1] // trials), shares)
+            threads.run(_trial_products, (*arguments, x.shape[1] // trials), shares)
     out = out if act in _FUSED else reference.activate(out, act, slope)
     return out if x.dtype == work else out.to(x.dtype)
 
@@ -188,7 +191,7 @@ def sddmm(rowptr: Tensor, col: Tensor, a: Tensor, b: Tensor) -> Tensor:
     out = torch.zeros(col.numel(), dtype=work)
     if out.numel() and a.shape[1]:
         arrays = (to_numpy(rowptr), to_numpy(col), to_numpy(a, work), to_numpy(b, work), out.numpy())
-        threads.run(_sddmm_rows, _sddmm_team, arrays, threads.row_bounds(arrays[0], a.shape[1], MIN_PRODUCTS))
+        threads.run(_sddmm_rows, arrays, threads.row_bounds(arrays[0], a.shape[1], MIN_PRODUCTS))
     return out.to(a.dtype)
 
 

@@ -28,10 +28,11 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels.cpu import threads
-from armagnn.kernels.cpu.compile import Array, compiled, to_numpy
-from armagnn.kernels.cpu.masks import drop_rows
-from armagnn.kernels.cpu.sparse import _blocks, _product_rows
-from armagnn.kernels.cpu.tile import ACTIVATED, ELU, ELU_GATED, GATED, PLAIN, matrix, multiply
+from armagnn.kernels.cpu.compile import Array, compiled, inner, to_numpy
+from armagnn.kernels.cpu.masks import DROP_ROWS, drop_rows
+from armagnn.kernels.cpu.sparse import PRODUCT, _blocks, product_rows
+from armagnn.kernels.cpu.threads import Chunk, begin
+from armagnn.kernels.cpu.tile import ACTIVATED, ELU, ELU_GATED, GATED, MULTIPLY, PLAIN, matrix, multiply
 from armagnn.kernels.random import MASK, thresholds
 
 ROWS = 128
@@ -42,7 +43,7 @@ SLOPES = {"none": 1.0, "relu": 0.0}
 
 
 class Graph(NamedTuple):
-    """A sparse matrix, and the blocks of columns in which X and the states are gathered."""
+    """A sparse matrix, the blocks of columns in which X and the states are gathered, and the addresses of routines."""
 
     rowptr: Array
     col: Array
@@ -50,6 +51,9 @@ class Graph(NamedTuple):
     x_blocks: tuple[Array, Array]
     blocks: tuple[Array, Array]
     nothing: Array
+    product: int
+    multiply: int
+    drop: int
 
 
 class Layers(NamedTuple):
@@ -106,7 +110,7 @@ class _Room(NamedTuple):
     part: Array
 
 
-@compiled()
+@inner()
 def _room(x: Array, given: bool, width: int, states: int, drops: bool) -> _Room:
     _, nodes, fan_in = x.shape
     blocks = ROWS * (width // 4 + 2) if drops else 0
@@ -117,7 +121,7 @@ def _room(x: Array, given: bool, width: int, states: int, drops: bool) -> _Room:
     )  # fmt: skip
 
 
-@compiled()
+@inner()
 def _layer(layers: Layers, i: int, count: int) -> _TrialLayer:
     """Return the layer of signal or trial i of so many."""
     r, own = (i, True) if layers.v.shape[0] > 1 else (0, False)
@@ -128,42 +132,45 @@ def _layer(layers: Layers, i: int, count: int) -> _TrialLayer:
     )  # fmt: skip
 
 
-@compiled()
+@inner()
 def _propagate(graph: Graph, x: Array, blocks: tuple[Array, Array], out: Array, lo: int, hi: int) -> None:
     """Write rows lo to hi of L x to the first rows of out."""
     starts, widths = blocks
-    _product_rows(
-        graph.rowptr[lo : hi + 1], graph.col, graph.value, x, graph.nothing, graph.nothing[0], False, False,
-        graph.value.dtype.type(1), starts, widths, out, 0, hi - lo,
+    product_rows(
+        graph.product, graph.rowptr[lo : hi + 1], graph.col, graph.value, x, graph.nothing, graph.nothing[0], False,
+        False, graph.value.dtype.type(1), starts, widths, out, 0, hi - lo,
     )  # fmt: skip
 
 
-@compiled()
-def _drop(layer: _TrialLayer, x: Array, added: Array, out: Array, node: int, k: int, t: int, room: _Room) -> None:
+@inner()
+def _drop(
+    graph: Graph, layer: _TrialLayer, x: Array, added: Array, out: Array, node: int, k: int, t: int, room: _Room
+) -> None:
     """Write what dropout leaves of rows of X V or of their gradient, plus the rows (or the one row) ``added``."""
     # The mask of an entry depends on its place in the states of the whole batch, (N, batch, K, F_out), as everywhere.
     stacks, width = layer.bias.shape[1], x.shape[1]
     first, across = ((node * layer.batch + layer.b) * stacks + k) * width, layer.batch * stacks * width
     drop_rows(
-        x, added, out, first, across, layer.limit, layer.scale, layer.key0, layer.key1, t, room.places, room.words
-    )
+        graph.drop, x, added, out, first, across, layer.limit, layer.scale, layer.key0, layer.key1, t, room.places,
+        room.words,
+    )  # fmt: skip
 
 
-@compiled()
+@inner()
 def _add(out: Array, x: Array) -> None:
     for i in range(out.size):
         out[i] += x[i]
 
 
-@compiled()
-def _accumulate(total: Array, a: Array, b: Array, nothing: Array, part: Array) -> None:
+@inner()
+def _accumulate(graph: Graph, total: Array, a: Array, b: Array, part: Array) -> None:
     """Add a b to a total over very many rows, of which a b is one piece: added one by one they would lose digits."""
     here = part[: total.shape[0]]
-    multiply(here, nothing, a, b, PLAIN, here, here.dtype.type(1))
+    multiply(graph.multiply, here, graph.nothing, a, b, PLAIN, here, here.dtype.type(1))
     _add(total.reshape(-1), here.reshape(-1))
 
 
-@compiled()
+@inner()
 def _gate(out: Array, g: Array, share: Any, state: Array, elu: bool, slope: Any) -> None:
     zero = slope - slope
     if elu:
@@ -176,7 +183,7 @@ def _gate(out: Array, g: Array, share: Any, state: Array, elu: bool, slope: Any)
             out[i] = (zero if slope == zero else z * slope) if state[i] <= zero else z
 
 
-@compiled()
+@inner()
 def _run(graph: Graph, layer: _TrialLayer, x: Array, lx: Array, k: int, states: Array, room: _Room) -> None:
     """Compute the states of a stack, which take turns where there is no room for all, from L X."""
     nodes = x.shape[0]
@@ -185,7 +192,8 @@ def _run(graph: Graph, layer: _TrialLayer, x: Array, lx: Array, k: int, states: 
         version = min(t, layer.v.shape[0] - 1)
         late = layer.bias[version, k : k + 1]
         if t == version:  # the bias rides along with X V, unless dropout must not see it
-            multiply(skip, graph.nothing if layer.drops else late, x, layer.v[version, k], PLAIN, skip, layer.slope)
+            start, v = graph.nothing if layer.drops else late, layer.v[version, k]
+            multiply(graph.multiply, skip, start, x, v, PLAIN, skip, layer.slope)
         now, before = t % places * nodes, (t - 1) % places * nodes
         below = states[before : before + nodes]
         for lo in range(0, nodes, ROWS):
@@ -193,15 +201,16 @@ def _run(graph: Graph, layer: _TrialLayer, x: Array, lx: Array, k: int, states: 
             start, state, block = skip[lo:hi], states[now + lo : now + hi], room.block[: hi - lo]
             if layer.drops:
                 start = room.dropped[: hi - lo]
-                _drop(layer, skip[lo:hi], late, start, lo, k, t, room)
+                _drop(graph, layer, skip[lo:hi], late, start, lo, k, t, room)
             if t == 0:
-                multiply(state, start, lx[lo:hi], layer.w0[k], how, state, layer.slope)
+                multiply(graph.multiply, state, start, lx[lo:hi], layer.w0[k], how, state, layer.slope)
             else:
                 _propagate(graph, below, graph.blocks, block, lo, hi)
-                multiply(state, start, block, layer.w[min(t, layer.w.shape[0]) - 1, k], how, state, layer.slope)
+                w = layer.w[min(t, layer.w.shape[0]) - 1, k]
+                multiply(graph.multiply, state, start, block, w, how, state, layer.slope)
 
 
-@compiled()
+@inner()
 def _propagate_x(graph: Graph, layer: _TrialLayer, x: Array, room: _Room) -> None:
     if layer.propagates_x:
         _propagate(graph, x, graph.x_blocks, room.lx, 0, x.shape[0])
@@ -211,11 +220,12 @@ def _propagate_x(graph: Graph, layer: _TrialLayer, x: Array, room: _Room) -> Non
 
 @compiled()
 def _forward(
-    graph: Graph, layers: Layers, x: Array, lx: Array, kept: Array, out: Array, parts: int, lo: int, hi: int
+    chunk: Chunk, graph: Graph, layers: Layers, x: Array, lx: Array, kept: Array, out: Array, parts: int
 ) -> None:
+    lo, hi = begin(chunk)
     nodes, stacks, keep, given = x.shape[1], layers.bias.shape[2], kept.shape[0] > 0, lx.shape[0] > 0
     room = _room(x, given, out.shape[2], 0 if keep else 2, layers.drops)
-    last, share = (layers.steps - 1) % (layers.steps if keep else 2) * nodes, x.dtype.type(1 / stacks)
+    last, weight = (layers.steps - 1) % (layers.steps if keep else 2) * nodes, x.dtype.type(1 / stacks)
     for each in range(lo, hi):
         i, part = each // parts, each % parts
         layer, features = _layer(layers, i, out.shape[0] // parts), x[min(i, x.shape[0] - 1)]
@@ -223,22 +233,22 @@ def _forward(
         if not given:
             _propagate_x(graph, layer, features, room)
         total = out[each].reshape(-1)
-        total[:] = share - share
+        total[:] = weight - weight
         for k in range(stacks * part // parts, stacks * (part + 1) // parts):
             states = kept[i, k] if keep else room.states
             _run(graph, layer, features, propagated, k, states, room)
             _add(total, states[last : last + nodes].reshape(-1))
         for n in range(total.size):
-            total[n] *= share
+            total[n] *= weight
 
 
-@compiled()
+@inner()
 def _step_back(
-    transposed: Graph, layer: _TrialLayer, w_t: Array, k: int, t: int, g: Array, above: Array, states: Array,
+    graph: Graph, layer: _TrialLayer, w_t: Array, k: int, t: int, g: Array, above: Array, states: Array,
     pre: Array, room: _Room, w_grad: Array,
 ) -> None:  # fmt: skip
     """Compute P of step t from that of the step above, of the last from g, and add to the gradients of X V and W."""
-    nodes, nothing, how = pre.shape[0], transposed.nothing, ELU_GATED if layer.elu else GATED
+    nodes, nothing, how = pre.shape[0], graph.nothing, ELU_GATED if layer.elu else GATED
     share, step = pre.dtype.type(1 / layer.bias.shape[1]), min(t + 1, w_t.shape[0]) - 1
     for lo in range(0, nodes, ROWS):
         hi = min(lo + ROWS, nodes)
@@ -247,21 +257,22 @@ def _step_back(
             _gate(here.reshape(-1), g[lo:hi].reshape(-1), share, state.reshape(-1), layer.elu, layer.slope)
         else:
             total = w_grad[step, k]
-            _propagate(transposed, above, transposed.blocks, block, lo, hi)
-            _accumulate(total, state.T, block, nothing, room.part)
-            multiply(here, nothing, block, w_t[step, k], how, state, layer.slope)
+            _propagate(graph, above, graph.blocks, block, lo, hi)
+            _accumulate(graph, total, state.T, block, room.part)
+            multiply(graph.multiply, here, nothing, block, w_t[step, k], how, state, layer.slope)
         if layer.drops:
-            _drop(layer, here, room.skip[lo:hi], room.skip[lo:hi], lo, k, t, room)
+            _drop(graph, layer, here, room.skip[lo:hi], room.skip[lo:hi], lo, k, t, room)
         else:
             _add(room.skip[lo:hi].reshape(-1), here.reshape(-1))
 
 
 @compiled()
 def _backward(
-    graph: Graph, layers: Layers, transposed: Graph, w0_ts: Array, w_ts: Array, v_ts: Array, x: Array, lx: Array,
-    kept: Array, g: Array, needs_x: bool, x_grad: Array, lx_grad: Array, w0_grad: Array, w_grad: Array, v_grad: Array,
-    bias_grad: Array, parts: int, lo: int, hi: int,
+    chunk: Chunk, graph: Graph, layers: Layers, transposed: Graph, w0_ts: Array, w_ts: Array, v_ts: Array, x: Array,
+    lx: Array, kept: Array, g: Array, needs_x: bool, x_grad: Array, lx_grad: Array, w0_grad: Array, w_grad: Array,
+    v_grad: Array, bias_grad: Array, parts: int,
 ) -> None:  # fmt: skip
+    lo, hi = begin(chunk)
     count, nodes, fan_in = g.shape[0], x.shape[1], x.shape[2]
     groups, versions, stacks, width = bias_grad.shape
     slope, zero, ones = layers.slope, layers.slope - layers.slope, np.ones((1, nodes), x.dtype)
@@ -294,18 +305,18 @@ def _backward(
                     version, complete = min(t, versions - 1), t == 0 or versions > 1
                     if layer.drops or complete:  # the bias is added behind dropout
                         total = bias_grad[group, version, k : k + 1]
-                        _accumulate(total, ones, pre if layer.drops else skip, graph.nothing, room.part)
+                        _accumulate(graph, total, ones, pre if layer.drops else skip, room.part)
                     if complete:
                         total = v_grad[group, version, k]
-                        _accumulate(total, features.T, skip, graph.nothing, room.part)
+                        _accumulate(graph, total, features.T, skip, room.part)
                         if needs_x:
-                            multiply(to_x, to_x, skip, v_t[version, k], PLAIN, to_x, slope)
+                            multiply(graph.multiply, to_x, to_x, skip, v_t[version, k], PLAIN, to_x, slope)
                         skip[:] = zero
                 if layer.propagates_x:
                     total = w0_grad[group, k]
-                    _accumulate(total, propagated.T, pre, graph.nothing, room.part)
+                    _accumulate(graph, total, propagated.T, pre, room.part)
                     if needs_x:
-                        multiply(lifted, lifted, pre, w0_t[k], PLAIN, lifted, slope)
+                        multiply(graph.multiply, lifted, lifted, pre, w0_t[k], PLAIN, lifted, slope)
             if layer.propagates_x and needs_x and not given:
                 _propagate(transposed, lifted, transposed.x_blocks, room.lx, 0, nodes)
                 _add(to_x.reshape(-1), room.lx.reshape(-1))
@@ -315,7 +326,10 @@ def graphs_of(op: tuple[Any, ...], fan_in: int, width: int) -> tuple[Graph, Grap
     """Return an operator and its transpose as the kernels take them."""
     nothing, blocks = np.zeros((1, max(fan_in, width)), to_numpy(op[2]).dtype), (_blocks(fan_in), _blocks(width))
     rowptr, col, value, t_rowptr, t_col, t_value = (to_numpy(part) for part in op[:6])
-    return Graph(rowptr, col, value, *blocks, nothing), Graph(t_rowptr, t_col, t_value, *blocks, nothing)
+    real, index = value.dtype, col.dtype
+    product = PRODUCT.address(real, real, index, rowptr.dtype)
+    rest = *blocks, nothing, product, MULTIPLY.address(real), DROP_ROWS.address(real)
+    return Graph(rowptr, col, value, *rest), Graph(t_rowptr, t_col, t_value, *rest)
 
 
 def layers_of(

@@ -1,6 +1,6 @@
 """Dense products of small matrices as vector code, for kernels that hold what they multiply in the cache.
 
-``multiply(out, start, a, b, how, gate, slope)`` computes z = start + a b, and writes to ``out``
+``multiply(at, out, start, a, b, how, gate, slope)`` computes z = start + a b, and writes to ``out``
 
 =======================  =================================================================
 ``how`` = `PLAIN`        z
@@ -28,7 +28,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from armagnn.kernels.cpu.compile import compiled
+from armagnn.kernels.cpu.compile import Routine, inner, rows
 from armagnn.kernels.cpu.pieces import emit_sum
 
 PLAIN: Final = 0
@@ -48,7 +48,7 @@ ROWS: Final = 8 if _MANY else 6
 """Rows of a tile: as many as leave a few registers for the factors."""
 
 
-@compiled()
+@inner()
 def matrix(rows: int, columns: int, like: Any) -> Any:
     """Return room for a matrix. It begins where a vector of the processor does: others take twice as long to load."""
     raw = np.empty(rows * columns + VECTOR // like.itemsize, like.dtype)
@@ -59,9 +59,7 @@ def matrix(rows: int, columns: int, like: Any) -> Any:
 _ARGUMENTS: Final = ("out", "start", "a", "b", "how", "gate", "slope", "r", "c", "rows", "width", "size")
 
 
-@compiled()
-def multiply(out: Any, start: Any, a: Any, b: Any, how: int, gate: Any, slope: Any) -> None:
-    """Write a product, finished as it leaves the registers; see the module's text."""
+def _multiply(out: Any, start: Any, a: Any, b: Any, how: int, gate: Any, slope: Any) -> None:
     rows, width = out.shape
     wide, single, c = WIDE // out.itemsize, VECTOR // out.itemsize, 0
     while c + wide <= width:  # the columns of b that a tile needs stay in the first-level cache
@@ -73,6 +71,17 @@ def multiply(out: Any, start: Any, a: Any, b: Any, how: int, gate: Any, slope: A
         for r in range(0, rows, ROWS):
             _tile(out, start, a, b, how, gate, slope, r, c, min(ROWS, rows - r), left, VECTOR)
         c += left
+
+
+MULTIPLY: Final = Routine(
+    _multiply, lambda real: [rows(real), rows(real), rows(real), rows(real), types.int64, rows(real), real]
+)
+
+
+@intrinsic
+def multiply(typingctx: Any, at: Any, out: Any, start: Any, a: Any, b: Any, how: Any, gate: Any, slope: Any) -> Any:
+    """Write a product, finished as it leaves the registers: see the module's text; at: ``MULTIPLY.address`` of out."""
+    return MULTIPLY.called(out.dtype)
 
 
 @intrinsic(prefer_literal=True)

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from armagnn import GraphOperator
-from armagnn.errors import ArmagnnError, DTypeError, ParameterError
+from armagnn import CSR, GraphOperator
+from armagnn.errors import ArmagnnError, DTypeError, GraphError, ParameterError
 from armagnn.nn import ARMAConv, AvgPool, CayleyConv, GraclusPool, NonExpansive, SumPool, make_conv
 
 REPEATED = ["gcn", "gat", "sage", "gin", "mlp"]
@@ -179,3 +179,92 @@ def test_pools(pool: Any) -> None:
 def test_an_operator_of_another_layer_stays_what_it_is() -> None:
     op = GraphOperator.from_edge_index(INDEX, 3)
     assert ARMAConv(3, 4)(torch.ones(3, 3), op).shape == (3, 4)
+
+
+# -------------------------------------------------------------------------------------------- graphs that are met again
+
+WITH_OPERATOR = [layer for layer in LAYERS if layer != "mlp"]
+
+
+def made(layer: str) -> Any:
+    torch.manual_seed(0)
+    return make_conv(layer, 3, 4)
+
+
+@pytest.mark.parametrize("layer", WITH_OPERATOR)
+def test_edges_that_were_changed_in_place_are_seen(layer: str) -> None:
+    conv, x, edges = made(layer).eval(), torch.randn(4, 3), INDEX.clone()
+    before = conv(x, edges)
+    assert torch.equal(conv(x, edges), before)
+    edges.add_(1)  # the path 1 - 2 - 3, and node 0 alone
+    after = conv(x, edges)
+    assert torch.equal(after, conv(x, edges.clone()))
+    assert not torch.equal(after, before)
+
+
+@pytest.mark.parametrize("layer", ["arma", "gcn", "chebyshev", "cayley", "rational"])
+def test_weights_that_were_changed_in_place_are_seen(layer: str) -> None:
+    conv, x, weight = made(layer).eval(), torch.randn(3, 3), torch.ones(4)
+    before = conv(x, INDEX, weight)
+    assert torch.equal(conv(x, INDEX, weight), before)
+    weight[:2] = 0.1
+    after = conv(x, INDEX, weight)
+    assert torch.equal(after, conv(x, INDEX, weight.clone()))
+    assert not torch.equal(after, before)
+
+
+def test_the_operator_of_a_tensor_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[object] = []
+    real = GraphOperator.from_graph
+    monkeypatch.setattr(GraphOperator, "from_graph", lambda *args, **more: built.append(args) or real(*args, **more))
+    edges, weight, x = INDEX.clone(), torch.ones(4), torch.randn(3, 3)
+    conv, other, gcn = made("arma"), made("arma"), made("gcn")
+    for _ in range(3):
+        conv(x, edges).sum().backward()
+        other(x, edges)
+    assert len(built) == 1
+    gcn(x, edges)
+    conv(x, edges, weight)
+    conv(torch.randn(5, 3), edges)
+    assert len(built) == 4
+    sparse = torch.sparse_coo_tensor(edges, weight, (3, 3))
+    for _ in range(2):
+        conv(x, sparse)
+    assert len(built) == 5
+
+
+def test_learned_weights_get_a_gradient_at_every_call() -> None:
+    conv, x, edges = made("arma"), torch.randn(3, 3), INDEX.clone()
+    weight = torch.ones(4, requires_grad=True)
+    conv(x, edges, weight.detach())  # fixed first
+    for _ in range(2):
+        weight.grad = None
+        conv(x, edges, weight).sum().backward()
+        assert weight.grad is not None
+        assert weight.grad.any()
+
+
+def test_sparse_features_are_read_once_and_their_changes_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[object] = []
+    real = CSR.from_torch_sparse
+    monkeypatch.setattr(CSR, "from_torch_sparse", lambda *args: read.append(args) or real(*args))
+    conv, dense = made("arma"), torch.tensor([[1.0, 0, 2], [0, 3, 0], [0, 0, 4]])
+    x = dense.to_sparse()
+    for _ in range(3):
+        torch.testing.assert_close(conv(x, INDEX), conv(dense, INDEX))
+    assert len(read) == 1
+    x._values().mul_(2)
+    torch.testing.assert_close(conv(x, INDEX), conv(2 * dense, INDEX))
+    assert len(read) == 2
+    learned = dense.to_sparse().requires_grad_()
+    for _ in range(2):
+        conv(learned, INDEX).sum().backward()
+    assert len(read) == 4
+    assert learned.grad is not None
+
+
+def test_wrong_edges_raise_at_every_call() -> None:
+    conv, x, edges = made("arma"), torch.randn(2, 3), INDEX.clone()
+    for _ in range(2):
+        with pytest.raises(GraphError, match="names node 2"):
+            conv(x, edges)

@@ -18,6 +18,7 @@ from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.building import Kind
 from armagnn.operators.csr import fold
 from armagnn.operators.kept import lasting
+from armagnn.operators.remembered import remembered
 from armagnn.torch_private import needs_gradient
 
 
@@ -125,8 +126,12 @@ class Conv(nn.Module):
 
     def _operator_of(self, x: Tensor | CSR, graph: Any, edge_weight: Tensor | None) -> GraphOperator:
         """Return the operator of a call; a layer that is ``cached`` keeps the one it built first."""
-        if isinstance(graph, GraphOperator) or not self.cached:
+        if isinstance(graph, GraphOperator) or self.kind is None:
             return self.operator(graph, x.shape[-2], edge_weight, x.dtype)
+        if not self.cached:
+            nodes, dtype = x.shape[-2], x.dtype
+            key = self.kind, nodes, dtype, *self._options().items()
+            return remembered(lambda: self.operator(graph, nodes, edge_weight, dtype), key, graph, edge_weight)
         given = edge_weight, getattr(graph, "edge_weight", None), getattr(graph, "adj_t", None), graph
         if any(isinstance(each, Tensor) and needs_gradient(each) for each in given):
             raise ParameterError(
@@ -155,7 +160,8 @@ class Conv(nn.Module):
         Args:
             x: the node features: (..., N, F_in) dense, or (N, F_in) sparse.
             edge_index: a `GraphOperator` of the layer's kind; or an edge index of shape (2, E), a sparse matrix, a PyG
-                ``Data``, from which one is built on the fly.
+                ``Data``, from which one is built on the fly. The operator of a tensor is found again while that tensor
+                lives unchanged.
             edge_weight: the weights of an edge index, shape (E).
         """
         x, op = self._checked(x, edge_index, edge_weight)
@@ -235,7 +241,8 @@ def empty(name: str, *shape: int) -> Tensor:
 def check_features(x: Any, in_channels: int) -> Tensor | CSR:
     """Return the node features, those of ``torch.sparse`` as a `CSR`; ``in_channels=-1`` takes any width."""
     if checks.is_sparse(x):
-        x = CSR.from_torch_sparse(x)
+        given = x
+        x = remembered(lambda: CSR.from_torch_sparse(given), ("CSR", torch.get_default_dtype()), given)
     if not isinstance(x, CSR):
         width = "F" if in_channels == -1 else in_channels
         checks.real_tensor("x", x, f"(..., N, {width})", ", a CSR or a torch.sparse matrix")

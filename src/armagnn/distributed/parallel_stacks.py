@@ -20,6 +20,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.nn.parameter import Parameter
 
 from armagnn import kernels
+from armagnn.distributed.collectives import copied, group_of, summed
 from armagnn.distributed.stack_masks import keep_columns
 from armagnn.errors import DTypeError, ParameterError, shown
 from armagnn.nn import ARMAConv
@@ -79,7 +80,7 @@ class ParallelStacks(nn.Module):
             raise ParameterError("this layer is a rank's share already: parallelize the whole layer.")
         if conv.in_channels == -1:
             raise ParameterError("the layer does not know its in_channels yet: call it once, or make it with a number.")
-        self.group = _group(mesh)
+        self.group = group_of(mesh, "parallelize_stacks")
         ranks, rank = dist.get_world_size(self.group), dist.get_rank(self.group)
         self.num_stacks = conv.num_stacks
         if ranks > self.num_stacks:
@@ -126,21 +127,6 @@ class ParallelStacks(nn.Module):
     def __repr__(self) -> str:
         last = self.local.first + self.local.num_stacks - 1
         return f"ParallelStacks(stacks {self.local.first} to {last} of {self.num_stacks}, {self.local})"
-
-
-def _group(mesh: Any) -> dist.ProcessGroup:
-    """Return the process group of a mesh that this rank belongs to."""
-    if isinstance(mesh, DeviceMesh):
-        if mesh.ndim != 1:
-            raise ParameterError(f"the mesh has {mesh.ndim} axes and stacks lie along one: take mesh['name'] of it.")
-        if mesh.get_coordinate() is None:
-            raise ParameterError("this rank is not in the mesh: only its ranks may call parallelize_stacks.")
-        return mesh.get_group()
-    if mesh is dist.GroupMember.NON_GROUP_MEMBER:
-        raise ParameterError("this rank is not in the process group: only its ranks may call parallelize_stacks.")
-    if not isinstance(mesh, dist.ProcessGroup):
-        raise DTypeError(f"mesh must be a DeviceMesh or a ProcessGroup, got {type(mesh).__name__}.")
-    return mesh
 
 
 def _share(conv: ARMAConv, first: int, stacks: int) -> Share:
@@ -249,40 +235,3 @@ class _Masked(Recursion):
 
     def next(self, t: int, op: GraphOperator, state: Tensor, skip: Tensor) -> Tensor:
         return super().next(t, op, state, self._dropped(t, skip))
-
-
-# ---------------------------------------------------------------------------------------------------------- collectives
-
-
-class _Copied(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, group: dist.ProcessGroup) -> Tensor:
-        ctx.group = group
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
-        return summed(g, ctx.group), None
-
-
-class _Summed(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, group: dist.ProcessGroup) -> Tensor:
-        ctx.group = group
-        out = x.clone(memory_format=torch.contiguous_format)
-        dist.all_reduce(out, group=group)
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
-        return copied(g, ctx.group), None
-
-
-def copied(x: Tensor, group: dist.ProcessGroup) -> Tensor:
-    """Return x itself, equal on all ranks, for a part that differs; its gradient is summed over the ranks."""
-    return _Copied.apply(x, group)  # type: ignore[no-any-return,no-untyped-call]
-
-
-def summed(x: Tensor, group: dist.ProcessGroup) -> Tensor:
-    """Return the sum over the ranks, equal on all of them; every rank's part has the gradient of the sum."""
-    return _Summed.apply(x, group)  # type: ignore[no-any-return,no-untyped-call]

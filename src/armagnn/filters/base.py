@@ -117,7 +117,7 @@ class Filter(ABC):
             raise DTypeError(f"op must be a GraphOperator, got {type(op).__name__}: use GraphOperator.from_graph.")
         if op.kind not in self.kinds:
             raise GraphError(f"{type(self).__name__} cannot act on an operator of kind {op.kind!r}: {ADVICE[op.kind]}.")
-        if op.num_nodes == 0:
+        if op.total_nodes == 0:
             raise GraphError("the graph has no nodes, so there is nothing to filter.")
         op.require_symmetric("a graph filter")
 

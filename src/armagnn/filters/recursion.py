@@ -11,7 +11,7 @@ from armagnn.errors import GraphError
 from armagnn.kernels.transforms import ReverseOnly, gradients_by_loop, refuse_transforms
 from armagnn.operators import GraphOperator
 from armagnn.solvers import Statistics
-from armagnn.solvers.conjugate_gradients import power_of_two
+from armagnn.solvers.conjugate_gradients import norm, power_of_two
 
 TOLERANCE: Final = {torch.float64: 1e-12, torch.float32: 1e-6}
 MAX_ITER: Final = 100_000
@@ -83,9 +83,9 @@ def _iterate(
 ) -> tuple[Tensor, Statistics]:
     own, result = y.real.dtype, y.dtype
     statistics = Statistics(converged=False)
-    scale = power_of_two(y)
+    scale = power_of_two(y, op)
     y = y / scale
-    finite = torch.isfinite(y).all(0)
+    finite = op.total((~torch.isfinite(y)).sum(0)) == 0
     z = y
     for precision in dict.fromkeys((own, torch.float64)):
         # the second time, from where rounding in float32 has stopped it
@@ -98,7 +98,7 @@ def _iterate(
         goal = _goal(size_of_a, own) if tol is None else torch.full_like(size_of_a, tol)
         while True:
             new = torch.addcmul(y, factor, times(matrix, z))
-            step, size = (new - z).norm(dim=0), new.norm(dim=0)
+            step, size = norm(new - z, op), norm(new, op)
             z = new
             share = torch.where(size > 0, step / size, 0.0)
             bound = (size_of_a * share + ROUNDING * eps) / (1 - size_of_a) + stored

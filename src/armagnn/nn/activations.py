@@ -95,6 +95,14 @@ def apply(act: str | Activation | None, x: Tensor) -> Tensor:
     return out
 
 
+def applied(name: str, slope: float, z: Tensor) -> Tensor:
+    """Apply an activation that the kernels know (see `Fused`), where no kernel does it in passing."""
+    if name in ("leaky_relu", "elu"):
+        out: Tensor = getattr(F, name)(z, slope)
+        return out
+    return z if name == "none" else apply(name, z)
+
+
 def of_stacks(act: Activation, z: Tensor, leading: Sequence[int], nodes: int) -> Tensor:
     """Return ``act`` of the states of K stacks, shape (N * batch, K, F); the callable sees them as (..., K, N, F).
 

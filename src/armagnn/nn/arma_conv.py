@@ -191,6 +191,8 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
         x, op = self._checked(x, edge_index, edge_weight)
         if self.fixed_point is not None:
             return self._converged(x, op).mean(0)
+        if not op.whole:
+            return self.stacks(x, op).mean(0)
         function = self._unfused(x)
         if function is None and transforms_active() and len(x.shape) == 2:
             mapped = self._of_trials(x, op)

@@ -68,13 +68,13 @@ class Recursion:
         settings, w0, late = self.settings, self.weights[0], self._bias(0)
         if not settings.early and settings.init != "zero":
             return self._step(0, op, skip if settings.init == "tied" else _product(features, w0), skip)  # type: ignore[arg-type]
-        dropped = skip if self.seed is None else kernels.dropout(skip, self.seed, settings.p, 0)
+        dropped = skip if self.seed is None else op.dropout(skip, self.seed, settings.p, 0)
         dropped = dropped.clone() if late is None else dropped + late  # an activation may work in place
         if settings.early:
             assert isinstance(features, Tensor)
             wide = features.reshape(op.num_nodes, features.numel() // max(op.num_nodes, 1))
             dropped = torch.addmm(dropped, (op @ wide).reshape(features.shape), w0)  # type: ignore[arg-type]
-        return self._finish(_applied(settings, dropped))
+        return self._finish(activations.applied(settings.act, settings.slope, dropped))
 
     def next(self, t: int, op: GraphOperator, state: Tensor, skip: Tensor) -> Tensor:
         """Return X(t + 1) = σ(L X(t) W + dropout(X V) + bias), t > 0."""
@@ -94,8 +94,8 @@ class Recursion:
         key, p = (None, 0.0) if self.seed is None else (self.seed, self.settings.p)
         h, skip = h.reshape(shape).contiguous(), skip.reshape(shape).contiguous()
         if key is not None and isinstance(p, Tensor):  # a rate of the trial's own
-            skip, key, p = kernels.dropout(skip, key, p, t), None, 0.0
-        out = kernels.gcs(*op._arguments(), h, skip, late, key, p, t, self.settings.act, self.settings.slope)
+            skip, key, p = op.dropout(skip, key, p, t), None, 0.0
+        out = op.step(h, skip, late, key, p, t, self.settings.act, self.settings.slope)
         return self._finish(out).reshape(rows, channels)
 
     def _bias(self, t: int) -> Tensor | None:
@@ -118,14 +118,6 @@ def _product(features: Tensor | CSR, matrix: Tensor) -> Tensor:
 def _of_step(parameter: Tensor, t: int) -> Tensor:
     """Return the parameter of step t; where all steps share one, as a view whose gradient needs no copy."""
     return parameter.squeeze(0) if parameter.shape[0] == 1 else parameter.unbind(0)[t]
-
-
-def _applied(settings: Settings, z: Tensor) -> Tensor:
-    """Apply an activation that the kernels know, where no kernel does it in passing."""
-    if settings.act in ("leaky_relu", "elu"):
-        out: Tensor = getattr(torch.nn.functional, settings.act)(z, settings.slope)
-        return out
-    return z if settings.act == "none" else activations.apply(settings.act, z)
 
 
 def outputs(conv: ARMAConv, xs: Any, graphs: Any, edge_weight: Any = None) -> Iterator[Tensor]:

@@ -141,8 +141,22 @@ def _factor(n: int) -> float:
     return 1.0 if n == 1 else 2.0 if n % 2 else -2.0
 
 
+class ShiftedRows(Shifted):
+    """E = sL - I of an operator whose rows lie on many ranks: a product with L, and the rest."""
+
+    def __init__(self, op: GraphOperator, scale: float) -> None:
+        self.op, self.scale, self.dtype, self.value = op, scale, op.dtype, op.value
+
+    def plus(self, factor: float, y: Tensor, z: Tensor | None) -> Tensor:
+        """Return ``factor * E y + z`` for a factor of the recursion and signals of shape (N, F)."""
+        out = factor * (self.scale * (self.op @ y) - y)
+        return out if z is None else out + z
+
+
 def shifted(op: GraphOperator, scale: float, degree: int) -> Shifted:
     """Return sL - I, made once for an operator with fixed values; no device is waited for."""
+    if not op.whole:
+        return ShiftedRows(op, scale)
     make = Shifted if traced() else _shifted
     return make(op, scale, min(degree, 3))  # from degree 3 on they are all the same
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import Tensor, nn
 
-from armagnn import checks, kernels
-from armagnn.errors import GraphError, ParameterError, ShapeError, shown
+from armagnn import checks
+from armagnn.errors import GraphError, ParameterError, ShapeError, UnsupportedError, shown
 from armagnn.kernels import Settings
 from armagnn.nn.activations import name_of
 from armagnn.operators import CSR, GraphOperator
@@ -154,10 +154,15 @@ def operator_norm(op: GraphOperator) -> float:
         2.0
     """
     op = op.detach()
-    if op.nnz == 0:
+    if op.whole and op.nnz == 0:
         return 0.0
-    if op.kind == "arma" and op.symmetric and not bool((op._rows() == op.col).any()):
+    if op.kind == "arma" and op.symmetric and not bool(op.most((op._rows() == op.col).sum())):
         return 1.0
+    if not op.whole:
+        raise UnsupportedError(
+            "the norm of a PartitionedOperator is known only of undirected graphs without self-loops, of kind 'arma' "
+            "with the default lambda_min and lambda_max: remove the self-loops, or use one process."
+        )
     size = op.with_value(op.value.abs())
     ones = torch.ones(op.num_nodes, 1, dtype=op.dtype, device=op.device)
     bound = math.sqrt(float((size @ ones).max()) * float((size.T @ ones).max()))
@@ -201,7 +206,7 @@ class _Step:
         nodes = self.op.num_nodes
         shape = (nodes, h.numel() // max(nodes, 1))
         h, skip = h.reshape(shape), skip.reshape(shape)
-        out = kernels.gcs(*self.op._arguments(), h, skip, None, None, 0.0, 0, self.settings.act, self.settings.slope)
+        out = self.op.step(h, skip, None, None, 0.0, 0, self.settings.act, self.settings.slope)
         out = out.view(-1, stacks, width)
         if self.activation is not None:  # of one stack at a time: which others have not stopped yet must not matter
             out = torch.cat([self.activation(stack) for stack in torch.split(out, 1, dim=1)], dim=1)
@@ -237,13 +242,13 @@ def converge(
     assert w is not None
     skip = recursion.skip(0, features)
     if recursion.seed is not None:
-        skip = kernels.dropout(skip, recursion.seed, settings.p, 0)
+        skip = op.dropout(skip, recursion.seed, settings.p, 0)
     skip = skip if bias is None else skip + bias.squeeze(0)
     skip = skip.reshape(-1, settings.stacks, settings.width)
     step = _Step(op, w.squeeze(0), skip, settings, recursion.activation)
     if initial is None:
         initial = skip.new_zeros(settings.stacks, skip.shape[0] * settings.width)
-    return fixed_point.solve(step, step.detach(), initial)
+    return fixed_point.solve(step, step.detach(), initial, None if op.whole else op.total)
 
 
 def check_state(name: str, state: Any, shape: tuple[int, ...], like: Tensor | CSR) -> Tensor:

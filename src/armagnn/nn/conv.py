@@ -166,7 +166,7 @@ class Conv(nn.Module):
         """
         x, op = self._checked(x, edge_index, edge_weight)
         leading, nodes = x.shape[:-2], x.shape[-2]
-        x = drop(x, self.dropout, self.training)
+        x = drop(x, self.dropout, self.training, op)
         if isinstance(x, Tensor):
             x = fold(x).reshape(nodes, math.prod(leading), self.in_channels)
         out = self._filter(x, op)

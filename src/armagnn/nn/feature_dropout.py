@@ -10,7 +10,7 @@ from torch import Tensor
 from armagnn import checks, kernels
 from armagnn.errors import DTypeError, shown
 from armagnn.kernels.random import draw_seed, pass_seed
-from armagnn.operators import CSR
+from armagnn.operators import CSR, GraphOperator
 
 Features = TypeVar("Features", Tensor, CSR, Tensor | CSR)
 
@@ -41,15 +41,18 @@ def mask_seed(p: float | Tensor, training: bool, device: torch.device) -> Tensor
     return None
 
 
-def drop(x: Features, p: float | Tensor, training: bool) -> Features:
+def drop(x: Features, p: float | Tensor, training: bool, op: GraphOperator | None = None) -> Features:
     """Return x with each entry zeroed with probability p and the others divided by 1 - p, if training.
 
     Sparse features are dropped among their stored values (a dropped zero is a zero) and stay sparse. The probability
-    may be a tensor without axes, as when it differs between trials; its value is not read here.
+    may be a tensor without axes, as when it differs between trials; its value is not read here. An operator whose rows
+    lie on many ranks numbers the entries of its nodes.
     """
     seed = mask_seed(p, training, x.device)
     if seed is None:
         return x
-    if isinstance(x, CSR):
-        return x.with_value(kernels.dropout(x.value, seed, p, 0))
-    return kernels.dropout(x, seed, p, 0)
+    if op is None:
+        return (
+            x.with_value(kernels.dropout(x.value, seed, p, 0)) if isinstance(x, CSR) else kernels.dropout(x, seed, p, 0)
+        )
+    return x.with_value(op.entry_dropout(x.value, seed, p)) if isinstance(x, CSR) else op.dropout(x, seed, p, 0)

@@ -52,4 +52,5 @@ def transposed(op: GraphOperator) -> tuple[Tensor, Tensor]:
         >>> transposed(op)[0].tolist(), op.rowptr.tolist()
         ([0, 1, 1], [0, 0, 1])
     """
+    op = op.require_whole()
     return (op.rowptr, op.col) if op.symmetric else op._structure()[:2]

@@ -62,7 +62,7 @@ def spectral_pays(op: GraphOperator, signals: int, degree: int, channels: tuple[
 
 def spectral_can(op: GraphOperator) -> bool:
     """Return whether an operator has frequencies that are known or can be found, and kept, here and now."""
-    if traced() or not op.symmetric or learned(op.value) or op.for_one_call:
+    if traced() or not op.whole or not op.symmetric or learned(op.value) or op.for_one_call:
         return False
     return bool(_kept(op)) or may_be_kept(op.value)
 

@@ -17,6 +17,7 @@ from armagnn.errors import (
     UnknownNameError,
 )
 from armagnn.operators import entries
+from armagnn.operators.all_rows import AllRows
 from armagnn.operators.building import (
     KINDS,
     NEEDS_SYMMETRY,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from armagnn.operators.spectra import BlockSpectrum
 
 
-class GraphOperator(CSR):
+class GraphOperator(AllRows, CSR):
     r"""A graph as a linear operator, :math:`M = \frac{1}{2}(\lambda_{max} - \lambda_{min}) I - L` (Eq. 9) by default.
 
     Row i of the operator says what node i receives: ``(op @ x)[i] = sum_j op[i, j] x[j]``. An edge (source, target) of

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from armagnn.arguments import checked
 from armagnn.checks import integer
-from armagnn.solvers.iteration import Map, Solution, iterate
+from armagnn.solvers.iteration import Map, Solution, Total, iterate
 
 MEMORY = 10
 """Steps that are mixed."""
@@ -25,7 +25,13 @@ RIDGE = 1e-12
 
 @checked
 def anderson(
-    function: Map, initial: Tensor, tol: float, max_iter: int, memory: int = MEMORY, contraction: float | None = None
+    function: Map,
+    initial: Tensor,
+    tol: float,
+    max_iter: int,
+    memory: int = MEMORY,
+    contraction: float | None = None,
+    total: Total | None = None,
 ) -> Solution:
     r"""Solve :math:`x = g(x)` by mixing the last images, each problem with its own weights:
 
@@ -47,6 +53,7 @@ def anderson(
         max_iter: the most steps (evaluations of g) of a problem.
         memory: images that are mixed, at least 3.
         contraction: the c of g, where it is known, for `Statistics.bounds`.
+        total: sums over the ranks, where each holds a part of every state.
 
     Example:
         >>> import torch
@@ -58,9 +65,8 @@ def anderson(
         100.0
     """
     with torch.no_grad():
-        return iterate(
-            function, initial, tol, max_iter, _Mixing(max(integer("memory", memory, most=MOST), 3)), contraction
-        )
+        mixing = _Mixing(max(integer("memory", memory, most=MOST), 3), total)
+        return iterate(function, initial, tol, max_iter, mixing, contraction, total)
 
 
 class _Mixing:
@@ -68,8 +74,8 @@ class _Mixing:
 
     plain = False
 
-    def __init__(self, memory: int) -> None:
-        self.memory, self.count = memory, 0
+    def __init__(self, memory: int, total: Total | None) -> None:
+        self.memory, self.count, self.total = memory, 0, total
         self.last: list[float] = []  # the residuals of the last good steps
         self.newest: list[int] = []  # the slots of these
 
@@ -107,6 +113,7 @@ class _Mixing:
                 self.usable[k, self.newest[k]] = True
                 self.last[k] = math.inf
         products = torch.bmm(self.residuals, self.residuals[:, slot].unsqueeze(2)).squeeze(2)
+        products = products if self.total is None else self.total(products)
         self.gram[:, slot] = self.gram[:, :, slot] = products.cpu().numpy()
         weights = torch.from_numpy(self._weights()).to(image)
         return torch.bmm(weights.unsqueeze(1), self.images).squeeze(1)

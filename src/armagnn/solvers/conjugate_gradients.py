@@ -10,24 +10,28 @@ from torch import Tensor
 
 from armagnn.kernels.transforms import ReverseOnly, gradients_by_loop, refuse_transforms
 from armagnn.operators import GraphOperator
+from armagnn.operators.all_rows import AllRows
 from armagnn.solvers.iteration import Statistics
 
 Product = Callable[[Tensor], Tensor]
 TOLERANCE: Final = {torch.float64: 1e-12, torch.float32: 1e-6}
 MAX_ITER: Final = 10_000
+ONE: Final = AllRows()
+"""One process, which has all rows."""
 RESTARTS: Final = 4
 """How often the true residual may start the iteration again, which rounding errors have led astray."""
 
 
 def conjugate_gradients(
-    product: Product, y: Tensor, tol: float | None = None, max_iter: int = MAX_ITER
+    product: Product, y: Tensor, tol: float | None = None, max_iter: int = MAX_ITER, over: AllRows = ONE
 ) -> tuple[Tensor, Statistics]:
     r"""Solve :math:`A Z = Y` for symmetric A, given as a function ``product``; every column of Y (N, C) is a system.
 
     A is taken to be positive definite. Where a direction of negative curvature shows that it is not,
     :math:`A^2 Z = A Y` is solved in its place, which is definite for any regular A. A column is done when
     :math:`|Y - A Z| \le tol |Y|`, or when its residual is as small as rounding errors let it be, and at most
-    :math:`\sqrt{tol} |Y|`. Columns with NaN or infinity give NaN.
+    :math:`\sqrt{tol} |Y|`. Columns with NaN or infinity give NaN. Where every rank holds some rows of Y, ``over`` is
+    the operator that adds up over them.
 
     Returns:
         Z and its `Statistics`. No gradient passes; `solve_polynomial` has one.
@@ -40,23 +44,28 @@ def conjugate_gradients(
     """
     tol = TOLERANCE[y.dtype] if tol is None else float(tol)
     with torch.no_grad():
-        scale = power_of_two(y)
+        scale = power_of_two(y, over)
         right = y / scale
-        sound = torch.isfinite(right).all(0)
+        sound = over.total((~torch.isfinite(right)).sum(0)) == 0
         right = torch.where(sound, right, 0.0)
-        z, statistics, definite = _iterate(product, right, tol, max_iter)
+        z, statistics, definite = _iterate(product, right, tol, max_iter, over)
         if not definite:
             twice = Statistics(statistics.residuals, squared=True)
-            z, statistics, _ = _iterate(lambda p: product(product(p)), product(right), tol, max_iter, twice)
+            z, statistics, _ = _iterate(lambda p: product(product(p)), product(right), tol, max_iter, over, twice)
             # a singular A passes unseen through its square, which then has a least-squares solution
-            left, size = (right - product(z)).norm(dim=0), right.norm(dim=0)
+            left, size = norm(right - product(z), over), norm(right, over)
             statistics.residual = float((left / torch.where(size > 0, size, 1.0)).max())
             statistics.converged = not statistics.failed and statistics.residual <= tol**0.5
         z = torch.where(sound, z * scale, torch.nan)
     return z, statistics
 
 
-def power_of_two(y: Tensor) -> Tensor:
+def norm(y: Tensor, over: AllRows = ONE) -> Tensor:
+    """Return the norm of every column, shape (C)."""
+    return y.norm(dim=0) if over.whole else over.total(y.abs().square().sum(0)).sqrt()
+
+
+def power_of_two(y: Tensor, over: AllRows = ONE) -> Tensor:
     """Return the size of each column, shape (C), rounded to a power of two; 1 for zero, NaN and infinity.
 
     Divided by it, a tiny column (a gradient, perhaps) keeps all its digits, and its square does not vanish.
@@ -66,47 +75,48 @@ def power_of_two(y: Tensor) -> Tensor:
         tensor([4.0000e+00, 1.0000e+00, 1.5777e-30])
     """
     size = y.abs().amax(0) if len(y) else torch.zeros(y.shape[1], dtype=y.real.dtype, device=y.device)
+    size = over.most(size)
     size = torch.where(torch.isfinite(size) & (size > 0), size, 1.0)
     return torch.ldexp(torch.ones_like(size), torch.ceil(torch.log2(size)))
 
 
 def _iterate(
-    product: Product, y: Tensor, tol: float, max_iter: int, statistics: Statistics | None = None
+    product: Product, y: Tensor, tol: float, max_iter: int, over: AllRows, statistics: Statistics | None = None
 ) -> tuple[Tensor, Statistics, bool]:
     statistics = Statistics() if statistics is None else statistics
-    size = y.norm(dim=0)
+    size = norm(y, over)
     scale = torch.where(size > 0, size, 1.0)
     floor = 4 * torch.finfo(y.dtype).eps
     z, residual = torch.zeros_like(y), y.clone()
     kept, of_kept = z.clone(), size
     steps, before = 0, float("inf")
     for _ in range(1 + RESTARTS):
-        p, rr = residual.clone(), residual.square().sum(0)
+        p, rr = residual.clone(), over.total(residual.square().sum(0))
         # what rounding errors leave of a residual: eps |A| |Z|, with |A| seen through the products made
         active = rr.sqrt() > tol * scale
         growth = torch.zeros_like(size)
         while steps < max_iter and bool(active.any()):
             q = product(p)
-            curvature = (p * q).sum(0)
+            curvature = over.total((p * q).sum(0))
             if bool((active & (curvature <= 0)).any()):
                 return z, statistics, False
-            growth = torch.maximum(growth, torch.where(active, curvature / p.square().sum(0), 0.0))
+            growth = torch.maximum(growth, torch.where(active, curvature / over.total(p.square().sum(0)), 0.0))
             step = torch.where(active, rr / curvature, 0.0)
             z.addcmul_(p, step)
             residual.addcmul_(q, step, value=-1)
-            new = residual.square().sum(0)
+            new = over.total(residual.square().sum(0))
             p.mul_(torch.where(active, new / rr, 0.0)).add_(residual)
             rr = new
             active = active & (rr.sqrt() > tol * scale)
             steps += 1
             statistics.history.append(float((rr.sqrt() / scale).max()))
         residual = y - product(z)  # the updated residual drifts away from the true one
-        left = residual.norm(dim=0)
+        left = norm(residual, over)
         fine = left * torch.finfo(y.dtype).eps <= scale  # else rounding errors took over, up to infinity and NaN
         kept, of_kept = torch.where(fine, z, kept), torch.where(fine, left, of_kept)
         z, left, residual = kept.clone(), of_kept, torch.where(fine, residual, 0.0)
         # not more than sqrt(tol), though: where A is singular, Z grows until rounding errors would excuse any residual
-        rounding = torch.minimum(floor * (growth * z.norm(dim=0) + size), tol**0.5 * scale)
+        rounding = torch.minimum(floor * (growth * norm(z, over) + size), tol**0.5 * scale)
         met = left <= torch.maximum(tol * scale, rounding)
         worst = float((left / scale).max()) if left.numel() else 0.0
         statistics.residual, statistics.converged = worst, bool(met.all())
@@ -123,7 +133,7 @@ class _PolynomialSolve(ReverseOnly):
     def forward(
         ctx: Any, op: GraphOperator, c: Tensor, y: Tensor, tol: float | None, max_iter: int, log: list[Statistics]
     ) -> Tensor:
-        z, statistics = conjugate_gradients(lambda p: polynomial(op, c, p), y, tol, max_iter)
+        z, statistics = conjugate_gradients(lambda p: polynomial(op, c, p), y, tol, max_iter, op)
         log.append(statistics)
         ctx.op, ctx.options = op, (tol, max_iter)
         ctx.save_for_backward(c, z)

@@ -16,7 +16,7 @@ from armagnn.arguments import checked
 from armagnn.errors import ConvergenceError, ConvergenceWarning, ParameterError
 from armagnn.kernels.transforms import ReverseOnly, gradients_by_loop
 from armagnn.solvers.anderson import anderson
-from armagnn.solvers.iteration import Map, Solution, Statistics, picard
+from armagnn.solvers.iteration import Map, Solution, Statistics, Total, norms_of, picard
 
 Solver = Callable[..., Solution]
 SOLVERS: Final[dict[str, Solver]] = {"anderson": anderson, "picard": picard}
@@ -66,31 +66,32 @@ class FixedPoint:
             checks.choice(what, name, known)
 
     @checked
-    def solve(self, step: Map, frozen: Map, initial: Tensor) -> Solution:
+    def solve(self, step: Map, frozen: Map, initial: Tensor, total: Total | None = None) -> Solution:
         """Solve x = step(x) for P independent problems, differentiable as ``backward`` says.
 
         Args:
             step: the map, with parameters that autograd follows.
             frozen: the same map, with parameters that need no gradient.
             initial: where to start, shape (P, D).
+            total: sums over the ranks, where each holds a part of every state.
         """
         if torch.is_grad_enabled() and self.backward == "unrolled":
-            return self._checked(picard, step, initial, "the fixed point")
+            return self._checked(picard, step, initial, "the fixed point", total)
         with torch.no_grad():
-            solution = self._checked(SOLVERS[self.solver], frozen, initial, "the fixed point")
+            solution = self._checked(SOLVERS[self.solver], frozen, initial, "the fixed point", total)
         if not torch.is_grad_enabled():
             return solution
 
         def adjoint(function: Map, start: Tensor) -> Solution:
-            found = self._checked(SOLVERS[self.solver], function, start, "the adjoint of the fixed point")
+            found = self._checked(SOLVERS[self.solver], function, start, "the adjoint of the fixed point", total)
             solution.statistics.adjoint = found.statistics
             return found
 
-        return Solution(implicit(step, frozen, solution.value, adjoint), solution.statistics)
+        return Solution(implicit(step, frozen, solution.value, adjoint, total), solution.statistics)
 
-    def _checked(self, solver: Solver, function: Map, initial: Tensor, what: str) -> Solution:
+    def _checked(self, solver: Solver, function: Map, initial: Tensor, what: str, total: Total | None) -> Solution:
         """Solve, and see to it that a failure does not pass in silence."""
-        solution = solver(function, initial, self.tol, self.max_iter, contraction=self.contraction)
+        solution = solver(function, initial, self.tol, self.max_iter, contraction=self.contraction, total=total)
         statistics = solution.statistics
         if statistics.failed:
             message = self._failure(what, statistics)
@@ -112,7 +113,13 @@ class FixedPoint:
 
 
 @checked
-def implicit(step: Map, frozen: Map, solution: Tensor, solve: Callable[[Map, Tensor], Solution]) -> Tensor:
+def implicit(
+    step: Map,
+    frozen: Map,
+    solution: Tensor,
+    solve: Callable[[Map, Tensor], Solution],
+    total: Total | None = None,
+) -> Tensor:
     r"""Return the fixed point :math:`x = g(x, \theta)` with its gradient by the implicit function theorem,
 
     .. math::
@@ -128,6 +135,7 @@ def implicit(step: Map, frozen: Map, solution: Tensor, solve: Callable[[Map, Ten
         solution: x, shape (P, D).
         solve: solves the adjoint problem x = g(x) from an initial state; the right-hand side is scaled to length one,
             so that a tolerance means the same whatever the loss.
+        total: sums over the ranks, where each holds a part of every state.
 
     Example:
         >>> import torch
@@ -144,7 +152,7 @@ def implicit(step: Map, frozen: Map, solution: Tensor, solve: Callable[[Map, Ten
         image = step(solution.detach(), rows)
 
     def adjoint(gradient: Tensor) -> Tensor:
-        length = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+        length = norms_of(gradient, total).unsqueeze(1)
         length = torch.where(length > 0, length, 1.0)
         right = gradient / length
         return length * solve(_transposed(frozen, solution.detach(), right), right).value

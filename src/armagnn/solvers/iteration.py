@@ -19,6 +19,9 @@ from armagnn.errors import ConvergenceWarning, ShapeError, shown
 Map = Callable[[Tensor, Tensor], Tensor]
 """g(x, rows): the image of states x, shape (P', D), of the problems whose numbers are ``rows``, shape (P')."""
 
+Total = Callable[[Tensor], Tensor]
+"""Returns the sum over the ranks of what each of them has added up over its own part of the states."""
+
 ROUNDING = 4.0
 """A residual below this number of units of rounding of the state counts as zero."""
 
@@ -112,6 +115,7 @@ def iterate(
     max_iter: int,
     acceleration: Acceleration,
     contraction: float | None = None,
+    total: Total | None = None,
 ) -> Solution:
     """Look at x and g(x), then at what is proposed next, until ||g(x) - x|| < tol; the answer is that g(x).
 
@@ -125,6 +129,7 @@ def iterate(
         max_iter: the most steps.
         acceleration: what to look at next.
         contraction: the c of ||g(x) - g(y)|| <= c ||x - y||, where it is known.
+        total: sums over the ranks, where each holds a part of every state.
     """
     integer("max_iter", max_iter, 1, None)
     real_tensor("initial", initial, "(P, D)")
@@ -142,7 +147,7 @@ def iterate(
         if step == 0 and real_tensor("what the map returns", image, "(P, D)").shape != state.shape:
             raise ShapeError(f"the map must return the shape {tuple(state.shape)} of its states, got {shown(image)}.")
         with torch.no_grad():
-            norms = torch.stack([vector_norm(image - state, dim=1), rounding * vector_norm(image, dim=1)])
+            norms = torch.stack([norms_of(image - state, total), rounding * norms_of(image, total)])
         residuals, floors = norms.tolist()
         stopped = []
         for problem, residual, floor in zip(alive, residuals, floors, strict=True):
@@ -176,8 +181,20 @@ def iterate(
     return Solution(torch.cat([value for _, value in found])[order], statistics)
 
 
+def norms_of(state: Tensor, total: Total | None) -> Tensor:
+    """Return the norm of every problem's state, shape (P), of states (P, D)."""
+    return vector_norm(state, dim=1) if total is None else total(state.square().sum(1)).sqrt()
+
+
 @checked
-def picard(function: Map, initial: Tensor, tol: float, max_iter: int, contraction: float | None = None) -> Solution:
+def picard(
+    function: Map,
+    initial: Tensor,
+    tol: float,
+    max_iter: int,
+    contraction: float | None = None,
+    total: Total | None = None,
+) -> Solution:
     r"""Solve :math:`x = g(x)` by :math:`x^{(t+1)} = g(x^{(t)})`, until :math:`\|x^{(t+1)} - x^{(t)}\| < tol`.
 
     This is Eq. 14 iterated until convergence. If g contracts by c, the residual falls by c in every step, and what is
@@ -190,6 +207,7 @@ def picard(function: Map, initial: Tensor, tol: float, max_iter: int, contractio
         tol: the tolerance.
         max_iter: the most steps of a problem.
         contraction: c, where it is known.
+        total: sums over the ranks, where each holds a part of every state.
 
     Example:
         >>> import torch
@@ -198,7 +216,7 @@ def picard(function: Map, initial: Tensor, tol: float, max_iter: int, contractio
         >>> solution.value.squeeze(), solution.statistics.steps
         (tensor([9.9914, 1.1111]), [67, 5])
     """
-    return iterate(function, initial, tol, max_iter, _Plain(), contraction)
+    return iterate(function, initial, tol, max_iter, _Plain(), contraction, total)
 
 
 class _Plain:

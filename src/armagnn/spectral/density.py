@@ -96,7 +96,7 @@ def spectral_density(op: GraphOperator, moments: int = 100, probes: int = 10, se
         0.5
     """
     check_graph(op).require_symmetric("a spectral density")
-    if op.num_nodes == 0:
+    if op.total_nodes == 0:
         raise GraphError("the graph has no nodes, so it has no spectrum.")
     if op.kind not in RANGES:
         raise GraphError(
@@ -105,13 +105,14 @@ def spectral_density(op: GraphOperator, moments: int = 100, probes: int = 10, se
         )
     moments, probes = (
         integer("moments", moments, 2, MOST),
-        integer("probes", probes, 1, max(1, LARGEST // op.num_nodes)),
+        integer("probes", probes, 1, max(1, LARGEST // op.total_nodes)),
     )
     seed = integer("seed", seed, -(2**63), 2**64 - 1)
     low, high = (end + op.known_shift() for end in RANGES[op.kind])
-    op, n = op.detach(), op.num_nodes
+    op, n = op.detach(), op.total_nodes
     generator = torch.Generator().manual_seed(seed)
-    signs = torch.randint(0, 2, (n, probes), generator=generator).to(op.device, op.dtype) * 2 - 1
+    own = slice(op.first_node, op.first_node + op.num_nodes)  # of nodes that many ranks share
+    signs = torch.randint(0, 2, (n, probes), generator=generator)[own].to(op.device, op.dtype) * 2 - 1
     middle = (low + high) / 2  # half the range is 1 for every kind
     found = torch.zeros(moments, dtype=torch.float64)
     found[0] = 1.0
@@ -121,7 +122,7 @@ def spectral_density(op: GraphOperator, moments: int = 100, probes: int = 10, se
         # T_2k-1 = 2 T_k T_k-1 - T_1 and T_2k = 2 T_k² - 1: two moments from one product
         for index, product in ((2 * k - 1, now * before), (2 * k, now * now)):
             if index < moments:
-                raw = float(product.double().sum()) * scale
+                raw = float(op.total(product.double().sum())) * scale
                 if not abs(raw) <= 1.001:
                     raise GraphError(
                         f"the operator has eigenvalues beyond [{low:g}, {high:g}] or holds NaN: build it anew."

@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 from armagnn.checks import choice, integer
 from armagnn.data import Fold, Scaler, folds, load, load_graphs, node_features, nodes_of, own_split
-from armagnn.nn.reservoir import ReservoirARMA, pool_states
+from armagnn.estimators.reservoir import ReservoirARMA, pool_states
 from armagnn.operators import CSR, GraphOperator
 from armagnn.training import NodesConfig
 from armagnn_paper.table import Cell

@@ -25,7 +25,7 @@ ALLOWED: Final = (
         "Styles go to matplotlib as they are; its errors name the option and what it may be.",
     ),
     Allowed(
-        r"nn\.ReservoirARMA.*", r"ValueError|TypeError|NotFittedError", r".*",
+        r"estimators\.ReservoirARMA.*", r"ValueError|TypeError|NotFittedError", r".*",
         "scikit-learn's own checks of X and random_state: its users know them, check_estimator asks for them.",
     ),
     Allowed(

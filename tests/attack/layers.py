@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from armagnn import GraphOperator
+from armagnn.estimators import ReservoirARMA
 from armagnn.nn import (
     ARMAConv,
     AvgPool,
@@ -22,7 +23,6 @@ from armagnn.nn import (
     GraclusPool,
     MLPConv,
     NonExpansive,
-    ReservoirARMA,
     SAGEConv,
     SumPool,
     make_conv,
@@ -102,7 +102,7 @@ def layers() -> Iterator[Call]:
     yield Call("nn.NonExpansive.forward", lambda x: NonExpansive(torch.tanh)(x), {"x": x})
     numbers, classes = x.numpy(), np.array([0, 1, 0, 1, 0, 1])
     yield Call(
-        "nn.ReservoirARMA", lambda **a: ReservoirARMA(**a).fit(numbers, classes).transform(numbers),
+        "estimators.ReservoirARMA", lambda **a: ReservoirARMA(**a).fit(numbers, classes).transform(numbers),
         {"units": 4, "num_stacks": 2, "contraction": 0.9, "spread": 1.0, "input_scale": 0.3, "act": "tanh",
          "graph": index,
          "tol": 1e-5, "max_iter": 500, "random_state": 0},
@@ -111,11 +111,11 @@ def layers() -> Iterator[Call]:
     fresh = functools.partial(ReservoirARMA, 4, 2, graph=index, random_state=0)
     for method in ("fit", "fit_transform"):
         yield Call(
-            f"nn.ReservoirARMA.{method}",
+            f"estimators.ReservoirARMA.{method}",
             lambda method=method, **a: getattr(fresh(), method)(**a),
             {"X": numbers, "y": classes},
         )
-    yield Call("nn.ReservoirARMA.transform", lambda X: fitted.transform(X), {"X": numbers})
+    yield Call("estimators.ReservoirARMA.transform", lambda X: fitted.transform(X), {"X": numbers})
     for name, kind in (
         ("arma", "arma"),
         ("gat", "adjacency"),

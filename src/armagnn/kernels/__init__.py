@@ -12,7 +12,7 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
 `layer_signals`  the same for many signals on a small graph, which the processor takes one by one
 `reference`    plain torch: the oracle in tests and the fall-back where nothing faster is installed
 `cpu`          numba kernels for the processor, built on `cpu/gather`, `cpu/tile` (vector code), `cpu/threads`,
-               `cpu/compile` (whose machine code lies where `code_cache` says); `cpu/masks`, ...: one idea each
+               `cpu/compile` (whose machine code lies where `code_cache` says); `cpu/large`, ...: one idea each
 `gpu`          Triton kernels for the GPU
 `attention`    attention over neighbours, values and gradients
 `lanczos`      a step of the recursion that solves for many poles at once; by numba: `cpu/lanczos_rows`

@@ -1,6 +1,10 @@
-"""Trainable layers, one file each; and `ReservoirARMA`, which is not trained."""
+"""Trainable layers, one file each.
 
-from typing import TYPE_CHECKING, Any
+`ReservoirARMA`, which is not trained, is in `armagnn.estimators`; ``from armagnn.nn import ReservoirARMA`` still works.
+"""
+
+from importlib import import_module
+from typing import Any
 
 from armagnn.nn.arma_conv import ARMAConv
 from armagnn.nn.cayley_conv import CayleyConv
@@ -16,9 +20,6 @@ from armagnn.nn.pooling import AvgPool, GraclusPool, SumPool
 from armagnn.nn.rational_conv import RationalConv
 from armagnn.nn.sage_conv import SAGEConv
 
-if TYPE_CHECKING:
-    from armagnn.nn.reservoir import ReservoirARMA
-
 __all__ = [
     "ARMAConv",
     "AvgPool",
@@ -32,7 +33,6 @@ __all__ = [
     "MLPConv",
     "NonExpansive",
     "RationalConv",
-    "ReservoirARMA",
     "SAGEConv",
     "SumPool",
     "make_conv",
@@ -41,8 +41,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "ReservoirARMA":  # scikit-learn takes a second to import
-        from armagnn.nn.reservoir import ReservoirARMA
-
-        return ReservoirARMA
+    if name == "ReservoirARMA":  # its place before it moved to a room above this one
+        return import_module("armagnn.estimators").ReservoirARMA
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,22 +1,25 @@
 """The inner loop of every product with a sparse matrix, as vector code.
 
-``gather(out, i, c, d, skip, k, bias, x, col, value, start, end, relu, slope, LANES, TWICE)`` computes, for the columns
-c to c + LANES, and if ``TWICE`` for d to d + LANES as well,
+``gather(out, i, c, width, skip, k, bias, x, col, value, start, end, relu, slope, ahead)`` computes, for the ``width``
+columns from c on, at most `WIDEST`,
 
     out[i] = act(skip[k] + bias + sum over start <= j < end of  value[j] * x[col[j]])
 
 with all partial sums held in registers from the first to the last; ``act`` leaves what is not negative as it is and
 maps the rest to 0 (``relu``) or multiplies it by ``slope`` (1 for none). Long rows are summed in pieces: see `pieces`.
 
-The two vectors of a block may overlap: both then compute the same numbers for the shared columns, which is cheaper than
-a masked or a scalar tail, or than going over the nonzeros once more. All is read before anything is written, so ``out``
-may be ``skip``.
+A width that is no power of 2 is two vectors that overlap: both compute the same numbers for the shared columns, which
+is cheaper than a masked or a scalar tail, or than going over the nonzeros once more. All is read before anything is
+written, so ``out`` may be ``skip``.
 
 Neither loop order in plain numba reaches that: the sums go through memory at every nonzero, and the code runs at about
-half the speed (docs/performance.md has the numbers). So the loop is emitted as LLVM vector instructions, which every
-processor's code generator splits into what its registers hold.
+half the speed. So the loop is emitted as LLVM vector instructions, which every processor's code generator splits into
+what its registers hold.
 
 ``x`` may hold bfloat16 numbers, seen as uint16: they are widened to float32 as they are loaded.
+
+With a number for ``ahead`` the processor is asked, at every nonzero, to fetch the row of x of the ``ahead``-th next
+one, of this row or a later one; then there may be twice `WIDEST` columns. With None there is no such code.
 """
 
 from __future__ import annotations
@@ -33,94 +36,141 @@ from armagnn.kernels.cpu.pieces import emit_sum
 WIDEST: Final = 64
 """Columns of a block: 64 floats are four AVX-512 registers, or sixteen of NEON."""
 
+LINE: Final = 64
+"""Bytes that a processor fetches from memory at once."""
 
-def blocks(width: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+
+def blocks(width: int, widest: int = WIDEST) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Cover ``width`` columns by blocks: return where they start and how wide they are, the last perhaps narrower.
 
     Example:
         >>> blocks(50), blocks(100)
         (((0,), (50,)), ((0, 64), (64, 36)))
     """
-    starts = tuple(range(0, width, WIDEST))
-    return starts, tuple(min(WIDEST, width - start) for start in starts)
+    starts = tuple(range(0, width, widest))
+    return starts, tuple(min(widest, width - start) for start in starts)
 
 
 _ARGUMENTS: Final = (
-    "out", "i", "c", "d", "skip", "k", "bias", "x", "col", "value", "start", "end", "relu", "slope", "lanes", "twice",
+    "out", "i", "c", "width", "skip", "k", "bias", "x", "col", "value", "start", "end", "relu", "slope", "ahead",
 )  # fmt: skip
 
 
-@intrinsic(prefer_literal=True)
+@intrinsic
 def gather(
-    typingctx: Any, out: Any, i: Any, c: Any, d: Any, skip: Any, k: Any, bias: Any, x: Any, col: Any, value: Any,
-    start: Any, end: Any, relu: Any, slope: Any, lanes: Any, twice: Any,
+    typingctx: Any, out: Any, i: Any, c: Any, width: Any, skip: Any, k: Any, bias: Any, x: Any, col: Any, value: Any,
+    start: Any, end: Any, relu: Any, slope: Any, ahead: Any,
 ) -> Any:  # fmt: skip
-    """Emit the loop for one row and one block of one or two vectors of ``lanes`` columns (literals): see above."""
-    if not isinstance(lanes, types.IntegerLiteral) or not isinstance(twice, types.IntegerLiteral):
-        return None
-    return types.void(out, i, c, d, skip, k, bias, x, col, value, start, end, relu, slope, lanes, twice), _emit
+    """Emit the loop for a part of a row: see above."""
+    return types.void(out, i, c, width, skip, k, bias, x, col, value, start, end, relu, slope, ahead), _emit
 
 
 def _emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
-    kind = dict(zip(_ARGUMENTS, signature.args, strict=True))
-    arg = dict(zip(_ARGUMENTS, args, strict=True))
-    names = ("out", "skip", "bias", "x", "col", "value")
-    array = {name: context.make_array(kind[name])(context, builder, arg[name]) for name in names}
-    width = kind["lanes"].literal_value
-    i64, i32 = ir.IntType(64), ir.IntType(32)
-    element = context.get_data_type(kind["out"].dtype)
-    size = context.get_abi_sizeof(element)
-    vector = ir.VectorType(element, width)
-    zero, undefined = ir.Constant(vector, [0.0] * width), ir.Constant(vector, ir.Undefined)
-    packed = kind["x"].dtype == types.uint16  # bfloat16
-    fma = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{width}f{8 * size}"
-    )
+    """Emit a loop for each kind of width, the wide ones first, and the choice between them."""
+    row = _Row(context, builder, signature, args)
+    i64 = ir.IntType(64)
+    last, done = builder.add(row.columns, row.width), builder.append_basic_block("finished")
+    kinds = [(lanes, twice) for lanes in (64, 32, 16, 8, 4, 2, 1) for twice in (True, False)]
+    for lanes, twice in kinds[:-2] if row.ahead is not None else kinds[1:-2]:
+        fits = builder.icmp_signed(">" if twice else "==", row.width, ir.Constant(i64, lanes))
+        with builder.if_then(fits):
+            second = [builder.sub(last, ir.Constant(i64, lanes))] if twice else []
+            row.emit(lanes, [row.columns, *second])
+            builder.branch(done)
+    row.emit(1, [row.columns])
+    builder.branch(done)
+    builder.position_at_end(done)
+    return context.get_dummy_value()
 
-    def index(number: Any) -> Any:  # offsets are 64 bits wide whatever the ids are
-        return number if number.type.width == 64 else builder.sext(number, i64)
 
-    def splat(number: Any) -> Any:
-        first = builder.insert_element(undefined, number, ir.Constant(i32, 0))
-        return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(i32, width), [0] * width))
+class _Row:
+    """What emits the loops: the arguments, and the vectors at a row of one of the arrays."""
 
-    columns = [index(arg[name]) for name in ("c", "d")[: 1 + kind["twice"].literal_value]]
+    def __init__(self, context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> None:
+        self.builder, self.i64, self.i32 = builder, ir.IntType(64), ir.IntType(32)
+        self.kind = dict(zip(_ARGUMENTS, signature.args, strict=True))
+        self.arg = dict(zip(_ARGUMENTS, args, strict=True))
+        names = ("out", "skip", "bias", "x", "col", "value")
+        self.array = {name: context.make_array(self.kind[name])(context, builder, self.arg[name]) for name in names}
+        self.element = context.get_data_type(self.kind["out"].dtype)
+        self.size = context.get_abi_sizeof(self.element)
+        self.packed = self.kind["x"].dtype == types.uint16  # bfloat16
+        self.columns, self.width = self.index(self.arg["c"]), self.index(self.arg["width"])
+        self.ahead = None if self.kind["ahead"] == types.none else self.index(self.arg["ahead"])
 
-    def places(name: str, row: Any) -> list[Any]:
+    def index(self, number: Any) -> Any:
+        """Return an integer of 64 bits: offsets are as wide whatever the ids are."""
+        return number if number.type.width == 64 else self.builder.sext(number, self.i64)
+
+    def places(self, name: str, row: Any, columns: list[Any]) -> list[Any]:
         """Return the addresses of the vectors in a row, which may be part of a longer one."""
-        down = builder.extract_value(array[name].strides, 0)
-        start = cgutils.pointer_add(builder, array[name].data, builder.mul(index(row), down))
+        builder, array = self.builder, self.array[name]
+        down = builder.extract_value(array.strides, 0)
+        start = cgutils.pointer_add(builder, array.data, builder.mul(self.index(row), down))
         return [builder.gep(start, [column]) for column in columns]
 
-    def load(pointer: Any) -> Any:
-        return builder.load(builder.bitcast(pointer, vector.as_pointer()), align=size)
+    def entry(self, name: str, j: Any) -> Any:
+        return self.builder.load(self.builder.gep(self.array[name].data, [j]))
 
-    def load_x(pointer: Any) -> Any:
-        if not packed:
-            return load(pointer)
-        half = ir.VectorType(ir.IntType(16), width)
-        wide = builder.zext(
-            builder.load(builder.bitcast(pointer, half.as_pointer()), align=2), ir.VectorType(i32, width)
+    def emit(self, lanes: int, columns: list[Any]) -> None:
+        """Emit the loop for one vector or two of so many columns, which begin at these."""
+        builder, arg = self.builder, self.arg
+        vector = ir.VectorType(self.element, lanes)
+        zero, undefined = ir.Constant(vector, [0.0] * lanes), ir.Constant(vector, ir.Undefined)
+        fma = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{lanes}f{8 * self.size}"
         )
-        return builder.bitcast(builder.shl(wide, ir.Constant(wide.type, [16] * width)), vector)
 
-    first, last = index(arg["start"]), index(arg["end"])
-    initial = [
-        builder.fadd(load(skip), load(builder.gep(array["bias"].data, [column])))
-        for skip, column in zip(places("skip", arg["k"]), columns, strict=True)
-    ]
+        def splat(number: Any) -> Any:
+            first = builder.insert_element(undefined, number, ir.Constant(self.i32, 0))
+            return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(self.i32, lanes), [0] * lanes))
 
-    def add(j: Any, totals: list[Any]) -> list[Any]:
-        neighbour = builder.load(builder.gep(array["col"].data, [j]))
-        weight = splat(builder.load(builder.gep(array["value"].data, [j])))
-        rows = places("x", neighbour)
-        return [builder.call(fma, [weight, load_x(x), total]) for x, total in zip(rows, totals, strict=True)]
+        def load(pointer: Any) -> Any:
+            return builder.load(builder.bitcast(pointer, vector.as_pointer()), align=self.size)
 
-    results = emit_sum(builder, first, last, initial, add)
-    slope = splat(arg["slope"])
-    for result, target in zip(results, places("out", arg["i"]), strict=True):
-        # ordered comparison: NaN is not below zero and stays; -inf times a zero slope would be NaN, hence `relu`
-        below = builder.select(arg["relu"], zero, builder.fmul(result, slope))
-        final = builder.select(builder.fcmp_ordered("<", result, zero), below, result)
-        builder.store(final, builder.bitcast(target, vector.as_pointer()), align=size)
-    return context.get_dummy_value()
+        def load_x(pointer: Any) -> Any:
+            if not self.packed:
+                return load(pointer)
+            half, wide = ir.VectorType(ir.IntType(16), lanes), ir.VectorType(self.i32, lanes)
+            bits = builder.zext(builder.load(builder.bitcast(pointer, half.as_pointer()), align=2), wide)
+            return builder.bitcast(builder.shl(bits, ir.Constant(wide, [16] * lanes)), vector)
+
+        def add(j: Any, totals: list[Any]) -> list[Any]:
+            if self.ahead is not None:
+                self.fetch(j, lanes, columns)
+            neighbour, weight = self.entry("col", j), splat(self.entry("value", j))
+            rows = self.places("x", neighbour, columns)
+            return [builder.call(fma, [weight, load_x(x), total]) for x, total in zip(rows, totals, strict=True)]
+
+        first, last = self.index(arg["start"]), self.index(arg["end"])
+        biases = [builder.gep(self.array["bias"].data, [column]) for column in columns]
+        initial = [
+            builder.fadd(load(skip), load(bias))
+            for skip, bias in zip(self.places("skip", arg["k"], columns), biases, strict=True)
+        ]
+        results, slope = emit_sum(builder, first, last, initial, add), splat(arg["slope"])
+        for result, target in zip(results, self.places("out", arg["i"], columns), strict=True):
+            # ordered comparison: NaN is not below zero and stays; -inf times a zero slope would be NaN, hence `relu`
+            below = builder.select(arg["relu"], zero, builder.fmul(result, slope))
+            final = builder.select(builder.fcmp_ordered("<", result, zero), below, result)
+            builder.store(final, builder.bitcast(target, vector.as_pointer()), align=self.size)
+
+    def fetch(self, j: Any, lanes: int, columns: list[Any]) -> None:
+        """Emit the prefetching of what a later nonzero needs; behind the last one, of what this one needs."""
+        builder, byte = self.builder, ir.IntType(8).as_pointer()
+        arguments = [byte, self.i32, self.i32, self.i32]
+        prefetch = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), arguments), "llvm.prefetch.p0"
+        )
+        how = [ir.Constant(self.i32, number) for number in (0, 3, 1)]  # to read, into the first-level cache, data
+        later = builder.add(j, self.ahead)
+        nonzeros = builder.extract_value(self.array["col"].shape, 0)
+        later = builder.select(builder.icmp_signed("<", later, nonzeros), later, j)
+        rows = self.places("x", self.entry("col", later), columns)
+        first, *second = (builder.bitcast(row, byte) for row in rows)
+        length = lanes * (2 if self.packed else self.size)
+        # The second vector ends where the row does: its lines are counted from there, so that none is left out.
+        lines = [(first, at) for at in range(0, length, LINE)]
+        lines += [(row, at) for row in second for at in range(length - 1, -1, -LINE)]
+        for row, at in lines:
+            builder.call(prefetch, [builder.gep(row, [ir.Constant(self.i64, at)]), *how])

@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 from torch import Tensor
 
 from armagnn.kernels import reference
-from armagnn.kernels.cpu import threads
+from armagnn.kernels.cpu import large, threads
 from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, Routine, accumulator, compiled, rows, to_numpy, vector
 from armagnn.kernels.cpu.gather import blocks, gather
 from armagnn.kernels.cpu.masks import dropout
@@ -38,34 +38,10 @@ def _product_rows(
     # Blocks of columns outermost: the rows of x that a block touches are few enough to stay in the second-level cache.
     for block in range(starts.size):
         c, width = starts[block], widths[block]
-        last = c + width
         for i in range(lo, hi):
             k = i if has_skip else 0
             start, end = np.int64(rowptr[i]), np.int64(rowptr[i + 1])
-            if width == 64:
-                gather(out, i, c, c, skip, k, bias, x, col, value, start, end, relu, slope, 64, 0)
-            elif width > 32:
-                gather(out, i, c, last - 32, skip, k, bias, x, col, value, start, end, relu, slope, 32, 1)
-            elif width == 32:
-                gather(out, i, c, c, skip, k, bias, x, col, value, start, end, relu, slope, 32, 0)
-            elif width > 16:
-                gather(out, i, c, last - 16, skip, k, bias, x, col, value, start, end, relu, slope, 16, 1)
-            elif width == 16:
-                gather(out, i, c, c, skip, k, bias, x, col, value, start, end, relu, slope, 16, 0)
-            elif width > 8:
-                gather(out, i, c, last - 8, skip, k, bias, x, col, value, start, end, relu, slope, 8, 1)
-            elif width == 8:
-                gather(out, i, c, c, skip, k, bias, x, col, value, start, end, relu, slope, 8, 0)
-            elif width > 4:
-                gather(out, i, c, last - 4, skip, k, bias, x, col, value, start, end, relu, slope, 4, 1)
-            elif width == 4:
-                gather(out, i, c, c, skip, k, bias, x, col, value, start, end, relu, slope, 4, 0)
-            elif width > 2:
-                gather(out, i, c, last - 2, skip, k, bias, x, col, value, start, end, relu, slope, 2, 1)
-            elif width == 2:
-                gather(out, i, c, c, skip, k, bias, x, col, value, start, end, relu, slope, 2, 0)
-            else:
-                gather(out, i, c, c, skip, k, bias, x, col, value, start, end, relu, slope, 1, 0)
+            gather(out, i, c, width, skip, k, bias, x, col, value, start, end, relu, slope, None)
 
 
 def _product_types(real: Any, given: Any, index: Any, pointer: Any) -> list[Any]:
@@ -158,7 +134,7 @@ def gcs(
         rowptr, col, value = nonzeros(rowptr, col, value, None)
     starts, widths = _blocks(max(1, x.shape[1] // trials))
     if target is None or target.dtype != work:
-        target = torch.empty(rowptr.shape[-1] - 1, x.shape[1], dtype=work)
+        target = large.empty(rowptr.shape[-1] - 1, x.shape[1], dtype=work)
     out = target
     if out.numel():
         array = out.numpy()
@@ -176,7 +152,10 @@ def gcs(
         )  # fmt: skip
         if not many:
             bounds = threads.row_bounds(pattern[0], max(NARROW, x.shape[1]), MIN_PRODUCTS)
-            threads.run(_product, arguments, bounds)
+            if large.is_large(x):
+                large.product(arguments[1:], bounds)
+            else:
+                threads.run(_product, arguments, bounds)
         else:
             chunks = min(trials, threads.num_chunks(value.numel() * (x.shape[1] // trials), MIN_PRODUCTS))
             shares = [trials * k // chunks for k in range(chunks + 1)]

@@ -28,7 +28,7 @@ from armagnn.errors import (
     ShapeError,
     UnknownNameError,
 )
-from armagnn.nn.reservoir import ReservoirARMA, pool_states
+from armagnn.estimators.reservoir import ReservoirARMA, pool_states
 from oracles import Graph, random_graph
 from strategies import undirected
 

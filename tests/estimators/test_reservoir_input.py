@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from armagnn.errors import ArmagnnError, DataError, DTypeError, ParameterError, UnknownNameError
-from armagnn.nn.reservoir import ReservoirARMA, pool_states
+from armagnn.estimators.reservoir import ReservoirARMA, pool_states
 
 X = np.arange(12.0).reshape(4, 3)
 ODD: list[Any] = [
@@ -81,7 +81,7 @@ def test_features_that_no_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise MemoryError("Unable to allocate 8.00 TiB")
 
-    monkeypatch.setattr("armagnn.nn.reservoir.validate_data", full)  # a sparse matrix of 2^40 rows
+    monkeypatch.setattr("armagnn.estimators.node_rows.validate_data", full)  # a sparse matrix of 2^40 rows
     with pytest.raises(DataError, match="Unable to allocate"):
         small().fit(X)
 

@@ -1,7 +1,4 @@
-"""Reservoir ARMA: stacks that are drawn at random, iterated to convergence and never trained (Section 4.1).
-
-This is the one part of the package that is written against scikit-learn, and is imported only when it is asked for.
-"""
+"""Reservoir ARMA: stacks that are drawn at random, iterated to convergence and never trained (Section 4.1)."""
 
 from __future__ import annotations
 
@@ -12,22 +9,21 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from armagnn import checks
-from armagnn.errors import DataError, DTypeError, ParameterError, ShapeError, shown
+from armagnn.errors import DTypeError, ParameterError, ShapeError, shown
+from armagnn.estimators.node_rows import as_graph, validated
 from armagnn.nn import activations
 from armagnn.nn.contraction import check_nonexpansive, check_operator
 from armagnn.nn.conv import check_kind
 from armagnn.nn.pooling import AvgPool, SumPool
-from armagnn.operators import CSR, GraphOperator
+from armagnn.operators import GraphOperator
 from armagnn.solvers import FixedPoint
 
-FLOATS: Final = (np.float64, np.float32)
 WIDEST: Final = 2**16
 """The most columns of the states: each stack is solved by itself, and a wider readout is hardly solved at all."""
 
@@ -120,9 +116,9 @@ class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.floating[Any]]:
         """Draw the weights and return the states of all stacks side by side, shape (N, K × units)."""
-        X = self._features(X, reset=True)
+        X = validated(self, X, reset=True)
         units, stacks, spread, scale, solver = self._check()
-        generator = torch.Generator().manual_seed(_seed(self.random_state))
+        generator = torch.Generator().manual_seed(seed_of(self.random_state))
 
         def normal(*shape: int) -> Tensor:
             return torch.randn(shape, generator=generator, dtype=torch.float64)
@@ -147,19 +143,7 @@ class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Return the states of all stacks side by side, shape (N, K × units)."""
         check_is_fitted(self)
         *_, solver = self._check()
-        return self._solve(self._features(X, reset=False), solver)[0]
-
-    def _features(self, X: Any, reset: bool) -> Any:
-        """Return the features as scikit-learn wants them; its errors become ours, with its words."""
-        if issparse(X):  # scikit-learn reads its arrays without a look at them
-            CSR.from_scipy(X)
-        try:
-            X = X.detach() if isinstance(X, Tensor) else X
-            return validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
-        except (TypeError, RuntimeError) as error:  # a tensor that has no values, or is sparse
-            raise DTypeError(str(error)) from error
-        except (ValueError, OverflowError, MemoryError) as error:
-            raise DataError(str(error)) from error
+        return self._solve(validated(self, X, reset=False), solver)[0]
 
     def _solve(self, X: Any, solver: FixedPoint) -> tuple[NDArray[np.floating[Any]], list[int]]:
         """Return the states, and the steps that each stack took."""
@@ -201,8 +185,7 @@ class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _operator(self, nodes: int) -> GraphOperator:
         """Return the operator of the graph, which must have as many nodes as X has rows."""
         graph = np.empty((2, 0), dtype=np.int64) if self.graph is None else self.graph
-        if isinstance(graph, np.ndarray):
-            graph = _tensor("graph", graph)
+        graph = as_graph(graph)
         if isinstance(graph, GraphOperator):
             op = check_kind(type(self).__name__, "arma", graph, None)
         else:
@@ -246,7 +229,7 @@ def pool_states(
     return pooled
 
 
-def _seed(random_state: Any) -> int:
+def seed_of(random_state: Any) -> int:
     """Return a seed of ours, drawn as scikit-learn draws."""
     try:
         return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))

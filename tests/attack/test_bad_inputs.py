@@ -129,7 +129,8 @@ FOUND = (
     "tasks.SignalTask.loss(batch=~tensor)", "nn.ARMAConv.step(state=~nested)", "operators.GraphBatches(ptr=~sparse)",
     "data.make_bench_hard(per_class=~million)", "filters.CayleyFilter(zoom=@2^31)",
     "operators.GraphBatch(nodes=~first)", "filters.SpectralFilter.plot(mu=@cube)",
-    "data.node_features(vocabulary=@range)",
+    "data.node_features(vocabulary=@range)", "tasks.GraphTask(dtype=@bits)", "operators.GraphBatches(ptr=~meta)",
+    "spectral.Density(mu=~strided, moments=~none_left)",
 )  # fmt: skip
 """What long runs have found, and was mended."""
 

@@ -307,10 +307,10 @@ def _checked_ids(ids: Tensor | Sequence[int]) -> Tensor:
 
 
 def _checked_pointer(ptr: Tensor, op: GraphOperator) -> Tensor:
-    checks.tensor("ptr", ptr)
+    checks.dense("ptr", ptr, "(G + 1,)")
     if ptr.dtype not in checks.INTEGERS:
         raise DTypeError(f"ptr must hold integers, got {ptr.dtype}: use ptr.long().")
-    if ptr.dim() != 1 or ptr.shape[0] < 2:
+    if ptr.shape[0] < 2:
         raise ShapeError(f"ptr must have shape (G + 1,) for at least one graph, got {tuple(ptr.shape)}.")
     ptr = ptr.long().contiguous()
     first, last, step = torch.stack([ptr[0], ptr[-1], ptr.diff().min()]).tolist()

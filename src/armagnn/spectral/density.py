@@ -10,7 +10,7 @@ from torch import Tensor
 
 from armagnn.arguments import checked
 from armagnn.checks import LARGEST, integer, real, real_tensor
-from armagnn.errors import GraphError
+from armagnn.errors import GraphError, ShapeError
 from armagnn.filters.base import LAMBDA_AXIS, MU_AXIS, draw
 from armagnn.filters.chebyshev import jackson_damping
 from armagnn.operators import GraphOperator
@@ -41,6 +41,8 @@ class Density:
     def __post_init__(self) -> None:
         real("high", self.high, above=real("low", self.low))
         real_tensor("moments", self.moments, "(K)")
+        if not len(self.moments):
+            raise ShapeError("moments must hold one number or more, got none.")
 
     def __call__(self, mu: Tensor) -> Tensor:
         """Return the density at ``mu``, which is 0 outside the range."""

@@ -193,6 +193,7 @@ class GraphTask:
         padded: bool | None = None,
     ) -> None:
         checks.integer("batch_size", batch_size, 1, MOST_GRAPHS)
+        checks.dtype_option(dtype)
         for name, ids in vars(fold).items():
             if not len(ids):
                 raise ParameterError(f"The {name} part of the fold has no graph.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 import torch_geometric.nn as pyg
 from torch import Tensor, nn
 
@@ -14,7 +15,9 @@ from armagnn.nn.layer_registry import register_layer
 from armagnn.nn.mlp_conv import Linear
 from armagnn.nn.pyg_layer import PyGLayer
 from armagnn.operators import CSR, GraphOperator
+from armagnn.operators.building import first_of_place
 from armagnn.operators.kept import may_be_kept, normal_mode, once_per_operator
+from armagnn.torch_private import traced
 
 
 @register_layer("gin")
@@ -37,6 +40,8 @@ class GINConv(PyGLayer):
         >>> conv(torch.randn(3, 8), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])).shape
         torch.Size([3, 16])
     """
+
+    recordable = True
 
     def __init__(
         self,
@@ -93,11 +98,19 @@ def pattern(op: GraphOperator) -> GraphOperator:
     if kept:
         return kept[0]
     with normal_mode():
-        ones = (op.value != 0).to(op.dtype)
+        ones = (op.value != 0).to(op.dtype) if not traced() else _merged(op)
         found = op._new(op.rowptr, op.col, ones, op.shape, op._transposed, op.symmetric)
     if may_be_kept(ones):
         kept.append(found)
     return found
+
+
+def _merged(op: GraphOperator) -> Tensor:
+    """Return the ones of a pattern in recorded code, where parallel edges are not merged: one for each place."""
+    first = first_of_place(op)
+    place = first.long().cumsum(0) - 1
+    total = torch.zeros_like(op.value).index_add(0, place, op.value)
+    return (first & (total.index_select(0, place) != 0)).to(op.dtype)
 
 
 @once_per_operator

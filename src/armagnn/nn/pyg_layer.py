@@ -7,13 +7,16 @@ would multiply node by node.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
+import torch
 import torch_geometric.nn as pyg
 from torch import Tensor, nn
 
+from armagnn.errors import ParameterError
 from armagnn.nn.conv import Conv
 from armagnn.operators import CSR, GraphOperator
+from armagnn.torch_private import traced
 
 
 class PyGLayer(Conv):
@@ -27,6 +30,8 @@ class PyGLayer(Conv):
     kind = "adjacency"
     conv: Any
     """PyG's layer, which a subclass makes once the sizes are checked."""
+    recordable: ClassVar[bool] = False
+    """Whether what a recording holds is right for every graph, with parallel edges, too."""
 
     def reset_parameters(self) -> None:
         """Draw the weights anew (Glorot, uniform, as in our own layers) and set all biases to zero."""
@@ -37,6 +42,15 @@ class PyGLayer(Conv):
                 nn.init.xavier_uniform_(module.weight)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
+
+    @torch.compiler.disable  # recorded code does not merge parallel edges, which count once here
+    def _operator_of(self, x: Tensor | CSR, graph: Any, edge_weight: Tensor | None) -> GraphOperator:
+        if traced() and not self.recordable:
+            raise ParameterError(
+                f"{type(self).__name__} can be recorded neither by torch.export nor by torch.jit.trace: use "
+                "torch.compile, or GINConv, or a layer of ours."
+            )
+        return super()._operator_of(x, graph, edge_weight)
 
     def _filter(self, x: Tensor | CSR, op: GraphOperator) -> Tensor:
         out: Tensor = self.conv(x.to_dense().unsqueeze(1) if isinstance(x, CSR) else x, op)

@@ -227,12 +227,17 @@ def _symmetric_normalisation(adjacency: CSR) -> Tensor:
 
 def on_diagonal(matrix: CSR, number: float) -> Tensor:
     """Return a number for every diagonal entry that is stored and zero for the others, in the matrix's type."""
-    row = matrix._rows()
+    there = matrix._rows() == matrix.col
     if traced():  # duplicates are not merged there: the number goes to the first of its place
-        first = torch.ones_like(row, dtype=torch.bool)
-        first[1:] = (row[1:] != row[:-1]) | (matrix.col[1:] != matrix.col[:-1])
-        return ((row == matrix.col) & first).to(matrix.dtype) * number
-    return (row == matrix.col).to(matrix.dtype) * number
+        there = there & first_of_place(matrix)
+    return there.to(matrix.dtype) * number
+
+
+def first_of_place(matrix: CSR) -> Tensor:
+    """Return which entries are the first of their place, for a matrix whose duplicates lie side by side."""
+    row, col = matrix._rows(), matrix.col
+    number = torch.arange(row.shape[0], device=row.device)
+    return (number == 0) | (row != row.roll(1)) | (col != col.roll(1))
 
 
 def symmetrized(row: Tensor, col: Tensor, weight: Tensor, num_nodes: int, how: str) -> tuple[Tensor, Tensor, Tensor]:

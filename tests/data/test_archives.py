@@ -16,7 +16,7 @@ import pytest
 from armagnn.data import archives, load, load_graphs
 from armagnn.data.archives import ArrayArchive, check_size, gunzip, limit
 from armagnn.data.arrays import opened, pack_arrays, read_arrays
-from armagnn.data.graphs import parse_graphs_file
+from armagnn.data.graph_files import parse_graphs_file
 from armagnn.data.node_files import parse_node_file
 from armagnn.data.sets.ppi import parse_multilabel_file
 from armagnn.data.sets.qm9 import parse_qm9

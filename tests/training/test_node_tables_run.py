@@ -117,7 +117,7 @@ def test_tables_in_memory_take_six_lines(tmp_path: Path) -> None:
     nodes, edges = people()
     data = NodeDataset.from_tables(nodes, edges, target="label", ignore="income")
     run = train(data, tmp_path / "run", **QUICK)
-    assert run.config.title == "ARMA (K=2, T=2) on in memory: tables"
+    assert run.config.title == "ARMA (K=2, T=1) on in memory: tables"
     opened = Run.open(tmp_path / "run")
     assert len(rows(opened, data)) == 60
     assert len(rows(opened, (nodes, edges))) == 60

@@ -14,6 +14,7 @@ from armagnn import training
 from armagnn.cli.consoles import notes_console, output_console, whole_table
 from armagnn.errors import ParameterError
 from armagnn.files import write_atomic
+from armagnn.training.fold_runs import has_folds, open_folds, predict_folds, summary_of
 
 COLUMNS: Final = {
     "accuracy": "acc. %", "micro_f1": "micro-F1 %", "macro_f1": "macro-F1 %", "roc_auc": "ROC-AUC %", "mse": "MSE",
@@ -34,6 +35,9 @@ def show(
     run: Annotated[Path, typer.Argument(help="The run folder.", metavar="RUN")],
 ) -> None:
     """Show what was trained and how well. Every file of the run is checked on the way."""
+    if has_folds(run):
+        print_folds(output_console(), open_folds(run))
+        return
     opened = training.Run.open(run)
     console = output_console()
     for name, value in opened.config.to_json().items():
@@ -88,7 +92,7 @@ def predict(
     if (nodes is None) != (edges is None) or (nodes is not None and data is not None):
         raise ParameterError("new nodes need both tables, --nodes FILE --edges FILE; --data is for graphs.")
     new = data if nodes is None else (nodes, edges)
-    found = training.predict(training.Run.open(run), new)
+    found = predict_folds(open_folds(run), new) if has_folds(run) else training.predict(training.Run.open(run), new)
     for note in getattr(found, "notes", ()):
         notes_console().print(f"Note: {note}", style="yellow", soft_wrap=True)
     table = found.to_csv()
@@ -174,6 +178,28 @@ def _print_baselines(console: Console, run: training.Run, shown: list[tuple[str,
             cells.append(_number(name, found[name]["mean"]) + (f" ± {_number(name, deviation)}" if deviation else ""))
         table.add_row(title, *cells)
     console.print(table)
+
+
+def print_folds(console: Console, runs: list[training.Run]) -> None:
+    """Print the results of all folds and their summary."""
+    found = [run.metrics() for run in runs]
+    shown = [name for name in COLUMNS if name in found[0]["test"]]
+    table = whole_table(
+        "fold", "val. loss", *(f"test {COLUMNS[name]}" for name in shown), title=Text(runs[0].config.title)
+    )
+    for number, metrics in enumerate(found):
+        cells = [_number(name, metrics["test"][name]["mean"]) for name in shown]
+        table.add_row(str(number), f"{metrics['val']['loss']['mean']:.4f}", *cells)
+    table.add_section()
+    summary = summary_of(runs)
+    means = [f"{_number(name, summary[name]['mean'])} ± {_number(name, summary[name]['std'])}" for name in shown]
+    table.add_row("mean", "", *means, style="bold")
+    console.print(table)
+    console.print(
+        f"Mean ± deviation over {len(runs)} folds; of each fold the mean over {runs[0].config.seeds} seeds.",
+        style="dim",
+        highlight=False,
+    )
 
 
 def _published(config: training.Config) -> tuple[float, float] | None:

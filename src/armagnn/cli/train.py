@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import shlex
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -113,8 +114,9 @@ def _refuse_before(ctx: typer.Context, given: dict[str, Any]) -> None:
 
 def _train(kind: type[Config], typed: dict[str, Any], out: Path | None, *, resume: bool, overwrite: bool) -> None:
     """Train with the options that were typed; the others are the defaults or, with `resume`, the run's own."""
-    from armagnn.cli.finished_runs import print_report
+    from armagnn.cli.finished_runs import print_folds, print_report
     from armagnn.cli.progress import TrainingProgress  # these import torch, which the help does not wait for
+    from armagnn.training.fold_runs import fold_folder, has_folds, train_folds
     from armagnn.training.run_folder import Run
     from armagnn.training.trainer import train
 
@@ -131,20 +133,26 @@ def _train(kind: type[Config], typed: dict[str, Any], out: Path | None, *, resum
     folder = out or Path("runs", f"{data_name(source)}-{typed.get('conv', defaults['conv'])}")
     notes = notes_console()
     if resume:
-        begun = Run.open(folder)
+        folds = has_folds(folder)
+        begun = Run.open(fold_folder(folder, 0) if folds else folder)
         if not isinstance(begun.config, kind):
             raise RunError(f"{folder}: is a run on {begun.config.kind}. Continue with: {begun.resume_command}")
         _compare_versions(begun, notes)
         config: Config = replace(begun.config, **typed)
     else:
         config = kind.begun(typed)
+        folds = bool(typed.get("folds")) and "fold" not in typed
     try:
         with TrainingProgress(config, notes) as progress:
-            run = train(config, folder, resume=resume, overwrite=overwrite, observer=progress)
+            work: Any = train_folds if folds else train
+            run = work(config, folder, resume=resume, overwrite=overwrite, observer=progress)
     except KeyboardInterrupt:
         _interrupted(folder, notes)
     console = output_console()
-    print_report(console, run)
+    if isinstance(run, list):
+        print_folds(console, run)
+    else:
+        print_report(console, run)
     shown = str(folder).encode(errors="replace").decode()  # a path need not be text
     console.print(f"Run folder: {shown}", soft_wrap=True)
 
@@ -163,6 +171,7 @@ def _compare_versions(run: Run, notes: Console) -> None:
 
 
 def _interrupted(folder: Path, notes: Console) -> NoReturn:
+    from armagnn.training.fold_runs import fold_folder, has_folds
     from armagnn.training.run_folder import Run
 
     try:
@@ -173,6 +182,9 @@ def _interrupted(folder: Path, notes: Console) -> NoReturn:
         )
     except RunError:
         message = "Interrupted before the run began."
+        if has_folds(folder):
+            first = Run.open(fold_folder(folder, 0)).config
+            message = f"Interrupted. Continue with: armagnn {first.command} --out {shlex.quote(str(folder))} --resume"
     notes.print(message, style="yellow", soft_wrap=True)
     raise typer.Exit(130)
 

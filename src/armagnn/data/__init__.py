@@ -6,7 +6,8 @@ from armagnn.data.data_folder import add, make_news, remove
 from armagnn.data.dataset_statistics import statistics, statistics_of
 from armagnn.data.features import NodeFeatures, clustering, node_features, nodes_of
 from armagnn.data.fetching import fetch
-from armagnn.data.graphs import GraphsDataset, read_graphs_file
+from armagnn.data.graph_files import read_graphs_file
+from armagnn.data.graphs import GraphsDataset
 from armagnn.data.loading import load, load_graphs, load_signals, read_own, verify
 from armagnn.data.node_files import read_node_file
 from armagnn.data.nodes import NodeDataset

@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from armagnn import checks
-from armagnn.checks import flag
-from armagnn.data.archives import Axes, Header, agree
+from armagnn.data.archives import Header, agree
 from armagnn.data.arrays import (
-    NO_LABEL,
-    Arrays,
     as_array,
-    as_tensor,
-    check_digest,
-    check_precision,
-    check_varied,
-    class_labels,
     digest_of,
-    integers,
     on_device,
-    read_arrays,
-    read_file,
-    reals,
-    sha256_of,
 )
-from armagnn.data.edges import edges_of
-from armagnn.errors import DataError, ParameterError
+from armagnn.errors import ParameterError
+
+if TYPE_CHECKING:
+    from armagnn.data.tables.encoding import TableEncoder
+    from armagnn.data.tables.node_ids import NodeIds
 
 FEATURE_KINDS: Final = ("degree", "clustering", "labels", "attributes")
 """What :func:`armagnn.data.node_features` can make of a set of graphs."""
@@ -62,6 +50,9 @@ class GraphsDataset:
         class_values: the raw label of each class 0 .. C-1, where they are other numbers in the file.
         feature_kinds: which of :data:`FEATURE_KINDS` the nodes are described by, unless one asks for others.
         notes: what was done with your own file to make this of it, in sentences.
+        class_names: the names of the classes in your tables, in place of `class_values`.
+        encoder: of your tables: how the columns of nodes became `node_attr`.
+        ids: of your tables: the id of each graph.
 
     Example:
         >>> from armagnn.data import load_graphs
@@ -88,6 +79,9 @@ class GraphsDataset:
     class_values: tuple[int, ...] | None = None
     feature_kinds: tuple[str, ...] = FEATURE_KINDS
     notes: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
+    encoder: TableEncoder | None = None
+    ids: NodeIds | None = None
 
     def __post_init__(self) -> None:
         checks.tensor("edge_index", self.edge_index, 2)
@@ -129,6 +123,8 @@ class GraphsDataset:
             GraphsDataset('graphs', graphs=2, nodes=5, edges=6, classes=2)
         """
 
+        from armagnn.data.graph_files import LABELLED, graphs_of
+
         optional = {
             "y": y, "node_labels": node_labels, "node_attr": node_attr, "edge_labels": edge_labels,
             "edge_weight": edge_weight, "split": split,
@@ -138,6 +134,71 @@ class GraphsDataset:
         agree({name: Header(array.shape, array.dtype) for name, array in arrays.items()}, LABELLED, "graphs")
         made = graphs_of(arrays, name="graphs", source="graphs", sha256="", labelled=y is not None)
         return replace(made, sha256=digest_of(arrays))
+
+    @classmethod
+    def from_tables(
+        cls, graphs: Any, nodes: Any, edges: Any, target: str | Sequence[str] = (), **options: Any
+    ) -> GraphsDataset:
+        """Make a set of graphs of three tables, each in a form that `NodeDataset.from_tables` takes.
+
+        Args:
+            graphs: a row for each graph: its id (``graph`` or ``id``) and its target.
+            nodes: a row for each node: its graph (``graph``), its id, its features.
+            edges: a row for each edge: its ends, perhaps a weight; and the graph, where ids count within a graph.
+            target: the column to learn: classes or a number; several columns are several numbers.
+            **options: ``task``, ``ignore`` and ``name``, as `NodeDataset.from_tables` has them.
+
+        Example:
+            >>> graphs = {"graph": ["a", "b"], "label": ["ring", "path"]}
+            >>> nodes = {"graph": list("aaabb"), "id": range(5), "colour": [1.0, 2.0, 3.0, 1.0, 2.0]}
+            >>> GraphsDataset.from_tables(graphs, nodes, {"source": [0, 1, 2, 3], "target": [1, 2, 0, 4]})
+            GraphsDataset('graphs', graphs=2, nodes=5, edges=8, classes=2)
+        """
+        from armagnn.data.tables.graph_tables import graphs_dataset
+
+        for option in options:
+            checks.choice("option", option, ("task", "ignore", "name"))
+        return graphs_dataset(graphs, nodes, edges, target=target, **options)
+
+    @classmethod
+    def from_pyg(cls, items: Iterable[Any], *, name: str = "pyg") -> GraphsDataset:
+        """Make a set of graphs of a list of ``torch_geometric.data.Data``, or a dataset of PyG.
+
+        x become attributes of nodes; integers in y are classes, floats numbers; weights are `edge_weight`, or an
+        `edge_attr` of one column.
+
+        Example:
+            >>> from torch_geometric.data import Data
+            >>> edge = torch.tensor([[0, 1], [1, 0]])
+            >>> GraphsDataset.from_pyg([Data(x=torch.ones(2, 3), edge_index=edge, y=torch.tensor([c])) for c in (0, 1)])
+            GraphsDataset('pyg', graphs=2, nodes=4, edges=4, classes=2)
+        """
+        from armagnn.data.other_libraries import graphs_from_pyg
+
+        return graphs_from_pyg(items, name)
+
+    @classmethod
+    def from_networkx(
+        cls, items: Sequence[Any], y: Sequence[Any], *, attributes: Sequence[str] | None = None, name: str = "networkx"
+    ) -> GraphsDataset:
+        """Make a set of graphs of a list of networkx graphs.
+
+        Args:
+            items: the graphs, whose directions do not count.
+            y: the class or the number of each.
+            attributes: the attributes of nodes that become features as columns of a table do; by default all.
+            name: of the dataset.
+
+        Example:
+            >>> import networkx
+            >>> GraphsDataset.from_networkx([networkx.path_graph(3), networkx.cycle_graph(3)], ["path", "ring"])
+            GraphsDataset('networkx', graphs=2, nodes=6, edges=10, classes=2)
+        """
+        from armagnn.data.other_libraries import tables_of_networkx
+
+        nodes, edges = tables_of_networkx(items, attributes)
+        graphs = {"graph": range(len(items)), "target": list(y)}
+        return cls.from_tables(graphs, nodes, edges, "target", name=name)
 
     @property
     def regression(self) -> bool:
@@ -179,6 +240,7 @@ class GraphsDataset:
         number = hashlib.sha256(ids.cpu().numpy().tobytes()).hexdigest()
         of = {"node_labels": nodes, "node_attr": nodes, "edge_labels": edges, "edge_weight": edges, "split": ids}
         taken: dict[str, Any] = {name: each[of[name]] for name in of if (each := getattr(self, name)) is not None}
+        taken |= {} if self.ids is None else {"ids": self.ids.part(ids.tolist())}
         return replace(
             self,
             edge_index=self.edge_index[:, edges] + shift,
@@ -221,127 +283,3 @@ def slices(ptr: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
     total = int(own[-1])
     shift = torch.repeat_interleave(ptr[ids] - own[:-1], count, output_size=total)
     return torch.arange(total, device=ptr.device) + shift, own
-
-
-ARRAYS: Final = ("edge_index", "ptr", "y")
-AXES: Final[Axes] = {
-    "edge_index": (2, "E"), "ptr": (("G", 1),), "node_labels": ("N",), "node_attr": ("N",), "edge_labels": ("E",),
-    "edge_weight": ("E",),
-}  # fmt: skip
-MOST_LONE: Final = 2**22
-"""Nodes of a file that has nothing to say of them."""
-LONE_PER_EDGE: Final = 16
-"""The same, for each end of an edge."""
-LABELLED: Final[Axes] = {**AXES, "y": ("G",), "split": ("G",)}
-"""The same, of graphs to learn from."""
-
-
-def read_graphs_file(path: str | Path, *, sha256: str | None = None, labelled: bool = True) -> GraphsDataset:
-    """Read a :class:`GraphsDataset` from an ``.npz`` file; with `sha256`, only from exactly that file.
-
-    The file holds ``edge_index`` (2, E), ``ptr`` (G + 1,) and ``y`` ((G,) integers for classes, (G,) or (G, T) floats
-    for a regression), and may hold ``node_labels`` (N,), ``node_attr`` (N, F), ``edge_labels`` (E,), ``edge_weight``
-    (E,) and ``split`` (G,). Other arrays are ignored. Edges are undirected: a direction that is missing is added, an
-    edge that is listed again counts once. Without `labelled`, for new graphs, ``y`` and ``split`` are not read: y
-    is -1.
-
-    Example:
-        >>> dataset = read_graphs_file("ENZYMES.npz")  # doctest: +SKIP
-    """
-    content = read_file(path)
-    check_digest(content, str(path), sha256)
-    return parse_graphs_file(content, name=str(path), source=str(path), labelled=labelled)
-
-
-def parse_graphs_file(
-    content: bytes, *, name: str, source: str, provenance: str = "", labelled: bool = True
-) -> GraphsDataset:
-    """Turn the bytes of a file into a dataset called `name`; `source` is what errors call the file."""
-    flag("labelled", labelled)
-    names, axes = (ARRAYS, LABELLED) if labelled else (ARRAYS[:-1], AXES)
-    arrays = read_arrays(content, names, source, what="graphs", axes=axes)
-    return graphs_of(
-        arrays, name=name, source=source, sha256=sha256_of(content), provenance=provenance, labelled=labelled
-    )
-
-
-def graphs_of(
-    arrays: Arrays, *, name: str, source: str, sha256: str, provenance: str = "", labelled: bool = True
-) -> GraphsDataset:
-    """Turn arrays as a file has them into a dataset, if nothing is wrong with them."""
-    ptr = integers(arrays, "ptr", source)
-    if ptr.size < 2 or ptr[0] != 0 or (ptr[1:] <= ptr[:-1]).any():
-        raise DataError(f"{source}: ptr must rise from 0, by at least one node a graph.")
-    num_graphs = ptr.size - 1
-    if labelled:
-        y, num_classes = _targets(arrays, num_graphs, source)
-        for part in (name for name in ("y", "node_attr") if name in arrays):
-            check_precision(arrays[part], f"{source}: {part}")
-        if not num_classes:
-            check_varied(y.numpy(), f"{source}: y")
-    else:
-        y, num_classes = torch.full((num_graphs,), NO_LABEL), 0
-    num_nodes = _count(int(ptr[-1]), arrays, source)
-    labels = integers(arrays, "node_labels", source, shape=(num_nodes,)) if "node_labels" in arrays else None
-    edges = edges_of(arrays, num_nodes, source, graph=np.repeat(np.arange(num_graphs), np.diff(ptr)))
-    return GraphsDataset(
-        name=name,
-        edge_index=torch.from_numpy(edges.index),
-        ptr=torch.from_numpy(ptr),
-        y=y,
-        num_classes=num_classes,
-        sha256=sha256,
-        node_labels=as_tensor(labels),
-        node_attr=_attributes(arrays, num_nodes, source),
-        edge_labels=as_tensor(edges.labels),
-        edge_weight=as_tensor(edges.weight),
-        split=_split(arrays, num_graphs, source) if labelled else None,
-        provenance=provenance or name,
-        targets=tuple(f"target {t}" for t in range(y.shape[1])) if y.is_floating_point() else (),
-        notes=edges.notes,
-    )
-
-
-def _targets(arrays: Arrays, num_graphs: int, source: str) -> tuple[Tensor, int]:
-    """Return ``y`` and the number of classes, which is 0 for real targets, (G, T)."""
-    if arrays["y"].dtype.kind == "f":
-        targets = reals(arrays, "y", source, what="targets")
-        targets = targets[:, None] if targets.ndim == 1 else targets
-        if targets.ndim != 2 or targets.shape[0] != num_graphs or targets.shape[1] < 1:
-            raise DataError(
-                f"{source}: y has shape {arrays['y'].shape}; it must be ({num_graphs}, T), or ({num_graphs},)."
-            )
-        return torch.from_numpy(targets), 0
-    y, num_classes = class_labels(arrays, num_graphs, source, of="graphs")
-    if (y == NO_LABEL).any():
-        raise DataError(f"{source}: y has graphs without a label.")
-    return torch.from_numpy(y), num_classes
-
-
-def _count(num_nodes: int, arrays: Arrays, source: str) -> int:
-    """Return N, the end of ptr, if the arrays that have a row per node agree."""
-    most = max(MOST_LONE, LONE_PER_EDGE * arrays["edge_index"].size)
-    if num_nodes > most and "node_labels" not in arrays and "node_attr" not in arrays:
-        raise DataError(
-            f"{source}: ptr ends at {num_nodes} nodes, nearly all of them without an edge, a label or an attribute. If "
-            "they are meant, give node_labels, one for each."
-        )
-    return num_nodes
-
-
-def _attributes(arrays: Arrays, num_nodes: int, source: str) -> Tensor | None:
-    if "node_attr" not in arrays:
-        return None
-    values = reals(arrays, "node_attr", source)
-    if values.ndim != 2 or values.shape[0] != num_nodes or values.shape[1] < 1:
-        raise DataError(f"{source}: node_attr has shape {values.shape}; it must be ({num_nodes}, F).")
-    return torch.from_numpy(values)
-
-
-def _split(arrays: Arrays, num_graphs: int, source: str) -> Tensor | None:
-    if "split" not in arrays:
-        return None
-    split = integers(arrays, "split", source, shape=(num_graphs,))
-    if set(split.tolist()) != {0, 1, 2}:
-        raise DataError(f"{source}: split holds {sorted(set(split.tolist()))[:10]}; it must use all of 0, 1, 2.")
-    return torch.from_numpy(split)

@@ -20,7 +20,8 @@ from armagnn.data.catalogue import (
     folders,
     read_user_catalogue,
 )
-from armagnn.data.graphs import GraphsDataset, parse_graphs_file, read_graphs_file
+from armagnn.data.graph_files import parse_graphs_file, read_graphs_file
+from armagnn.data.graphs import GraphsDataset
 from armagnn.data.node_files import parse_node_file, read_node_file
 from armagnn.data.nodes import NodeDataset
 from armagnn.data.scaling import FEATURES, Features

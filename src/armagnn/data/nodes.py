@@ -15,7 +15,7 @@ from armagnn.data.arrays import (
     on_device,
 )
 from armagnn.data.graphs import slices
-from armagnn.data.scaling import restandardised
+from armagnn.data.scaling import Features, restandardised
 from armagnn.data.splits import check_seed, random_split
 from armagnn.errors import GraphError, ParameterError
 from armagnn.operators import CSR, GraphOperator
@@ -111,6 +111,73 @@ class NodeDataset:
         for option in options:
             choice("option", option, known)
         return node_dataset(nodes, edges, TableOptions(target=target, **options), name)  # type: ignore[arg-type]
+
+    @classmethod
+    def from_pyg(
+        cls,
+        data: Any,
+        *,
+        directed: bool = False,
+        features: Features = "none",
+        val: float = 0.2,
+        test: float = 0.2,
+        seed: int = 0,
+        split: int = 0,
+        name: str = "pyg",
+    ) -> NodeDataset:
+        """Make a dataset of a ``torch_geometric.data.Data`` with x, edge_index, y and perhaps masks.
+
+        Integers in y are classes (negative: unknown), floats a number (NaN: unknown), several columns of 0 and 1 are
+        labels. Without masks the split is drawn, by class.
+
+        Args:
+            data: the graph.
+            directed: keep the direction of edges; otherwise a direction that is missing is added.
+            features: how x is scaled; see :data:`armagnn.data.scaling.FEATURES`.
+            val: without masks, the share (or number) of nodes for validation.
+            test: likewise for the test.
+            seed: of the split.
+            split: of masks with several columns, the one to take.
+            name: of the dataset.
+
+        Example:
+            >>> from torch_geometric.data import Data
+            >>> ring = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]])
+            >>> NodeDataset.from_pyg(Data(x=torch.eye(6), edge_index=ring, y=torch.tensor([0, 1, 0, 1, 0, 1])))
+            NodeDataset('pyg', nodes=6, edges=12, features=6, classes=2, split=4/1/1)
+        """
+        from armagnn.data.other_libraries import nodes_from_pyg
+
+        return nodes_from_pyg(
+            data, directed=directed, features=features, val=val, test=test, seed=seed, split=split, name=name
+        )
+
+    @classmethod
+    def from_networkx(
+        cls, graph: Any, target: str | Sequence[str] = (), *, attributes: Sequence[str] | None = None, **options: Any
+    ) -> NodeDataset:
+        """Make a dataset of a networkx graph whose nodes have attributes, one of them the target.
+
+        The attributes of nodes become features as columns of a table do. An edge's ``weight`` counts if all have one.
+
+        Args:
+            graph: the graph; a directed one keeps its directions.
+            target: the attribute to learn; by default one that is called label, target, class or y.
+            attributes: the attributes of nodes that are read, by default all.
+            **options: see :meth:`from_tables`.
+
+        Example:
+            >>> import networkx
+            >>> club = networkx.karate_club_graph()
+            >>> NodeDataset.from_networkx(club, "club")
+            NodeDataset('networkx', nodes=34, edges=156, features=1, classes=2, split=20/7/7)
+        """
+        from armagnn.data.other_libraries import tables_of_networkx
+
+        nodes, edges = tables_of_networkx([graph], attributes)
+        nodes.pop("graph"), edges.pop("graph")
+        options = {"name": "networkx", "directed": graph.is_directed(), "id": "node"} | options
+        return cls.from_tables(nodes, edges, target, **options)
 
     def __post_init__(self) -> None:
         if not isinstance(self.x, CSR):

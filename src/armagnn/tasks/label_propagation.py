@@ -33,7 +33,7 @@ def propagate(op: GraphOperator, known: Tensor, alpha: float, steps: int = STEPS
     Example:
         >>> op = GraphOperator.from_edge_index(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
         >>> propagate(op, torch.tensor([[1.0], [0.0], [0.0]]), 0.5).squeeze()
-        tensor([0.5774, 0.2357, 0.0774])
+        tensor([0.5833, 0.2357, 0.0833])
     """
     checks.real("alpha", alpha, least=0, below=1)
     if known.dim() != 2 or len(known) != op.num_nodes:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from armagnn.training.config import Config
     from armagnn.training.description import Description
     from armagnn.training.experiment import predict
+    from armagnn.training.fold_runs import open_folds, predict_folds, summary_of, train_folds
     from armagnn.training.graph_training import GraphsPrediction
     from armagnn.training.node_config import NodesConfig
     from armagnn.training.node_predictions import NodesPrediction, NodesValues, TablePrediction
@@ -39,8 +40,12 @@ __all__ = [
     "SignalsPrediction",
     "TablePrediction",
     "Trials",
+    "open_folds",
     "predict",
+    "predict_folds",
+    "summary_of",
     "train",
+    "train_folds",
 ]
 
 lazily(
@@ -49,6 +54,7 @@ lazily(
         "armagnn.training.config": "Config",
         "armagnn.training.description": "Description",
         "armagnn.training.experiment": "predict",
+        "armagnn.training.fold_runs": "open_folds predict_folds summary_of train_folds",
         "armagnn.training.graph_training": "GraphsPrediction",
         "armagnn.training.node_predictions": "NodesPrediction NodesValues TablePrediction",
         "armagnn.training.outcome": "Outcome Setting",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from dataclasses import asdict, dataclass, fields
@@ -14,6 +15,7 @@ from armagnn.arguments import checked
 from armagnn.checks import LARGEST
 from armagnn.data import Fold, GraphsDataset, NodeFeatures, Scaler, node_features
 from armagnn.data.graphs import FEATURE_KINDS
+from armagnn.data.tables.encoding import TableEncoder
 from armagnn.errors import DataError, RunError
 from armagnn.tasks.graph_task import fit_scalers
 from armagnn.training.manifest import AGAIN
@@ -41,6 +43,8 @@ class Description:
         largest: nodes of the largest training graph.
         weighted: do edges have weights?
         sizes: graphs for training, validation and test.
+        class_names: of graphs in tables, the name of each class.
+        encoder: of graphs in tables, how the columns of nodes become attributes, as JSON; empty without such columns.
 
     Example:
         >>> from armagnn.data import folds, load_graphs
@@ -64,6 +68,8 @@ class Description:
     largest: int
     sizes: tuple[int, ...]
     weighted: bool = False
+    class_names: tuple[str, ...] = ()
+    encoder: str = ""
 
     @classmethod
     @checked
@@ -92,6 +98,8 @@ class Description:
             int(dataset.ptr.diff()[fold.train].max()),
             (len(fold.train), len(fold.val), len(fold.test)),
             dataset.edge_weight is not None,
+            dataset.class_names,
+            "" if dataset.encoder is None else json.dumps(dataset.encoder.to_json(), sort_keys=True),
         )
 
     @classmethod
@@ -114,6 +122,14 @@ class Description:
     def outputs(self) -> int:
         """What the network puts out for each graph: scores of C classes, or T targets."""
         return len(self.classes) or len(self.targets)
+
+    @property
+    def table_encoder(self) -> TableEncoder | None:
+        """How the columns of nodes in tables become attributes; None without such columns."""
+        try:
+            return TableEncoder.from_json(json.loads(self.encoder)) if self.encoder else None
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"encoder is not the encoding of a table ({error})") from error
 
     @property
     def num_features(self) -> int:
@@ -171,7 +187,8 @@ class Description:
     @checked
     def from_json(cls, content: dict[str, Any]) -> Description:
         """The inverse of :meth:`to_json`; anything else is a DataError that says why."""
-        content = {"weighted": cls.weighted} | content  # older runs know no weights
+        later: dict[str, Any] = {"weighted": cls.weighted, "class_names": [], "encoder": ""}
+        content = later | content  # older runs do not have them
         if content.keys() != {field.name for field in fields(cls)}:
             raise DataError("it does not have the entries that this version of armagnn knows")
         values = dict(content)
@@ -203,6 +220,10 @@ class Description:
             return "there must be classes or targets"
         if not len(self.targets) == len(self.target_mean) == len(self.target_deviation):
             return "target_mean and target_deviation do not have one number for each target"
+        if self.class_names and len(self.class_names) != len(self.classes):
+            return "class_names does not have one name for each class"
+        if self.encoder and len(self.table_encoder.features) != self.attributes:  # type: ignore[union-attr]
+            return "encoder does not give the attributes of the nodes"
         if min(*self.deviation, *self.target_deviation, 1.0) <= 0:
             return "a deviation is not positive"
         if not 0 < self.largest <= LARGEST or len(self.sizes) != 3 or min(self.sizes) < 0:

@@ -25,8 +25,10 @@ from armagnn.data import (
     read_tu_folder,
     with_bond_orders,
 )
-from armagnn.data.graphs import read_graphs_file
-from armagnn.data.tu import Target
+from armagnn.data.graph_files import read_graphs_file
+from armagnn.data.tables.encoding import TableEncoder
+from armagnn.data.tables.graph_tables import GraphFolder, read_graph_tables
+from armagnn.data.tables.node_ids import NodeIds
 from armagnn.errors import DataError, ParameterError, ShapeError, UnknownNameError
 from armagnn.operators.batches import GraphBatches
 from armagnn.tasks import GraphNet, GraphTask, conv_options
@@ -146,19 +148,23 @@ def is_folder(data: str) -> bool:
     return Path(data).name != data or (os.path.isdir(data) and data not in all_entries())
 
 
-def read_graphs(data: str, target: Target = "auto") -> GraphsDataset:
-    """The graphs of a folder in TU's format, an ``.npz`` file, or a name of the catalogue.
+def read_graphs(data: str, target: str = "auto", encoder: TableEncoder | None = None) -> GraphsDataset:
+    """The graphs of a folder of tables or in TU's format, an ``.npz`` file, or a name of the catalogue.
 
-    `target` chooses between the files of a folder, as :func:`~armagnn.data.read_tu_folder` takes it; ``"none"``, for
-    new graphs, leaves also those of an ``.npz`` file aside.
+    `target` chooses between the files of a folder, as :func:`~armagnn.data.read_tu_folder` takes it, or is a column of
+    the table of graphs; ``"none"``, for new graphs, leaves also those of an ``.npz`` file aside. New graphs in tables
+    are encoded by an `encoder`.
 
     Example:
         >>> read_graphs("mutag").num_graphs
         188
     """
     if is_folder(data):
-        return read_tu_folder(data, target=target)
-    if target in ("labels", "attributes"):
+        if GraphFolder.find(data) is not None:
+            column = "" if target in ("auto", "none") else target
+            return read_graph_tables(data, target=column, encoder=encoder, labelled=target != "none")
+        return read_tu_folder(data, target=target)  # type: ignore[arg-type]  # which checks it
+    if target not in ("auto", "none"):
         raise ParameterError(f"target is {target!r}, which chooses between the files of a folder; {data!r} is none.")
     if target == "none" and data.endswith(".npz"):
         return read_graphs_file(data, labelled=False)
@@ -178,12 +184,14 @@ class GraphsPrediction:
         values: the probability of each class, (G, C); or the targets in their own units, (G, T).
         first: the number of the first graph: 1 for a folder in TU's format, which counts from 1, else 0.
         split: "train", "val" or "test" for each graph, if these are the graphs of the run.
+        ids: of graphs in tables.
     """
 
     description: Description
     values: Tensor
     first: int = 0
     split: list[str] | None = None
+    ids: NodeIds | None = None
     what: str = field(default="graphs", init=False)
 
     def __post_init__(self) -> None:
@@ -193,20 +201,26 @@ class GraphsPrediction:
         if self.values.shape[1] != self.description.outputs:
             raise ShapeError(f"values has {self.values.shape[1]} columns for {self.description.outputs} outputs.")
 
-    def labels(self) -> list[int]:
-        """The most probable class of each graph, by its raw value; none of a regression."""
-        classes = self.description.classes
+    @property
+    def classes(self) -> tuple[int, ...] | tuple[str, ...]:
+        """The raw value or the name of each class."""
+        return self.description.class_names or self.description.classes
+
+    def labels(self) -> list[Any]:
+        """The most probable class of each graph, by its raw value or its name; none of a regression."""
+        classes = self.classes
         return [classes[place] for place in self.values.argmax(dim=-1).tolist()] if classes else []
 
     def to_csv(self) -> str:
         """One row per graph: its number, its split if it is one of the run's, its label and p_CLASS; or its targets."""
         known = self.description
-        names = list(known.targets) if known.regression else ["label", *(f"p_{value}" for value in known.classes)]
+        names = list(known.targets) if known.regression else ["label", *(f"p_{value}" for value in self.classes)]
         labels, split = self.labels(), self.split or []
+        row_ids = list(self.ids) if self.ids is not None else range(self.first, self.first + len(self.values))
         return csv_text(
             ["graph", *([] if self.split is None else ["split"]), *names],
             (
-                [self.first + row, *split[row : row + 1], *labels[row : row + 1], *values]
+                [row_ids[row], *split[row : row + 1], *labels[row : row + 1], *values]
                 for row, values in enumerate(self.values.tolist())
             ),
         )
@@ -233,14 +247,14 @@ def predict_graphs(
     elif isinstance(data, GraphsDataset):
         graphs = data
     else:
-        graphs = read_graphs(os.fspath(data), "none")
+        graphs = read_graphs(os.fspath(data), "none", description.table_encoder)
     x = description.features(graphs)
     _refuse(graphs, graphs.graph[~x.isfinite().all(1)], "its features overflow when they are scaled")
     outputs = _outputs(net, graphs, x)
     values = description.own_units(outputs) if description.regression else torch.softmax(outputs, dim=-1)
     _refuse(graphs, (~values.isfinite().all(1)).nonzero().flatten(), "what the network says of it overflows")
     first = int(is_folder(os.fspath(source))) if isinstance(source, str | os.PathLike) else 0
-    return GraphsPrediction(description, values, first, split)
+    return GraphsPrediction(description, values, first, split, graphs.ids)
 
 
 def _refuse(graphs: GraphsDataset, wrong: Tensor, why: str) -> None:

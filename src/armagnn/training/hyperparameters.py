@@ -112,25 +112,19 @@ def node_defaults(dataset: str, conv: str) -> dict[str, Any]:
 
 
 def table_defaults(conv: str) -> dict[str, Any]:
-    """What a training on tables starts from: more units and less dropout than on Cora, whose nodes are bags of words.
+    """What a training on tables starts from: less dropout than on Cora, whose nodes are bags of words.
+
+    Three seeds, 32 units and 300 epochs let 20,000 nodes and 280,000 edges be trained in less than a minute.
 
     Example:
         >>> chosen = table_defaults("arma")
-        >>> chosen["hidden"], chosen["stacks"], chosen["layers"]
-        (64, 2, 2)
+        >>> chosen["hidden"], chosen["stacks"], chosen["layers"], chosen["seeds"]
+        (32, 2, 1, 3)
     """
-    stacks, layers = {"arma": (2, 2), "cayley": (1, 5), "chebyshev": (2, 1)}.get(conv, (1, 1))
+    stacks, layers = {"cayley": (1, 5), "gcn": (1, 1)}.get(conv, (2, 1))
     rates = {"input_dropout": 0.1, "hidden_dropout": 0.5, "skip_dropout": 0.25}
-    return {
-        "hidden": 64,
-        "stacks": stacks,
-        "layers": layers,
-        "l2": 1e-4,
-        "lr": 0.01,
-        "patience": 100,
-        "seeds": 5,
-        **rates,
-    }
+    sizes = {"hidden": 32, "stacks": stacks, "layers": layers, "seeds": 3, "epochs": 300, "patience": 50}
+    return {**sizes, **rates, "l2": 1e-4, "lr": 0.01}
 
 
 def graph_defaults(data: str, conv: str) -> dict[str, Any]:

@@ -231,6 +231,17 @@ class NodesConfig(Config):
         """Does every run have the file that describes its data? Those on tables do."""
         return self.tables
 
+    @property
+    def fold_count(self) -> int:
+        """Number of folds that the data are split into; 0 where there are none."""
+        return self.folds
+
+    def fold_configs(self) -> list[NodesConfig]:
+        """The configuration of the training for each fold."""
+        if not self.fold_count:
+            raise ParameterError("folds is 0: say how many folds there are.")
+        return [replace(self, fold=fold) for fold in range(self.fold_count)]
+
     def of_memory(self, data: NodeDataset) -> NodesConfig:
         """The configuration that a run keeps when these data, which were in memory, are trained on."""
         return self if data.schema is None or self.nodes else replace(self, dataset=f"{IN_MEMORY}{data.name}"[:LONGEST])

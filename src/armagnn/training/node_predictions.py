@@ -34,6 +34,7 @@ class NodesPrediction:
         """The most probable class of each node; with many labels, those above one half, e.g. ``"3 17"`` or ``""``.
 
         Example:
+            >>> import torch
             >>> from armagnn.data import load
             >>> cora = load("cora")
             >>> NodesPrediction(cora, torch.eye(7)[cora.y]).labels()[:3]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from armagnn.errors import ParameterError, shown
 from armagnn.tasks import GRAPH_RATES, SIGNAL_RATES
@@ -15,9 +15,11 @@ from armagnn.training.config import Config, data_name, register, text, title_of
 from armagnn.training.hyperparameters import graph_defaults, signal_defaults
 from armagnn.training.shared_options import DATA, MOST_STEPS, MOST_UNITS, PAPERS, RUN, TRAINING, option, shared
 
+FOLDS: Final = 10
+"""Folds of a set of graphs; here, too, as the help shall not wait for the data (a test compares them)."""
+
 if TYPE_CHECKING:
     from armagnn.data import GraphsDataset, SignalsDataset
-    from armagnn.data.tu import Target
     from armagnn.training.outcome import Setting
 
 
@@ -43,10 +45,14 @@ class GraphsConfig(Config):
     DESCRIPTION: ClassVar[str] = "graphs.json"
     HELP: ClassVar[str] = """Train a network on whole graphs, your own or the catalogue's, once per seed.
 
-    Classification or regression: integers in DS_graph_labels.txt are classes; reals in DS_graph_attributes.txt are
-    targets, several by commas, which one network learns together. The network is convolutions, average pooling, fully
-    connected. Nodes are described by degree, clustering coefficient and, where there are files of them, labels and
-    attributes. `armagnn predict RUN --data FOLDER` needs no more than the run folder.
+    Your own graphs are a folder of three tables: graphs.csv (graph, label), nodes.csv (graph, id, features) and
+    edges.csv (source, target; and graph, where ids count within a graph). Or they are in TU's format.
+
+    Classification or regression: classes or numbers in the table; in TU's format, integers in DS_graph_labels.txt are
+    classes; reals in DS_graph_attributes.txt are targets, several by commas, which one network learns together. The
+    network is convolutions, average pooling, fully connected. Nodes are described by degree, clustering coefficient
+    and, where there are such, columns of the table, or labels and attributes. `armagnn predict RUN --data FOLDER`
+    needs no more than the run folder.
 
     What is not given is the paper's value for its own datasets, and for other graphs that for Enzymes, but without
     dropout. Stopping is on validation loss, as the accuracy on a tenth of the graphs is a count of few.
@@ -59,7 +65,8 @@ class GraphsConfig(Config):
         "head": (0, MOST_UNITS),
         "slots": (0, 2**31 - 1),
         "batch": (1, MOST_UNITS),
-        "fold": (0, 9),
+        "fold": (0, FOLDS - 1),
+        "folds": (0, FOLDS),
         "split_seed": (0, 2**63 - 1),
     }
     STORED: ClassVar[Mapping[str, str]] = {
@@ -68,23 +75,31 @@ class GraphsConfig(Config):
         **{name: name for name in ("l2", "lr", "batch", "epochs", "patience", "stop_on")},
     }  # fmt: skip
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "pooling": ("mean", "padded"), "target": ("auto", "labels", "attributes"), "edges": ("plain", "bond orders"),
+        "pooling": ("mean", "padded"), "edges": ("plain", "bond orders"),
     }  # fmt: skip
-    LATER: ClassVar[Mapping[str, Any]] = {"edges": "plain", "one_target": "", "slots": 0}
+    LATER: ClassVar[Mapping[str, Any]] = {"edges": "plain", "one_target": "", "slots": 0, "folds": 0}
 
     data: str = option(
         "mutag",
-        "A folder in TU's format (DS_A.txt, DS_graph_indicator.txt, DS_graph_labels.txt or DS_graph_attributes.txt,"
-        " ...), an .npz file of graphs, or a name such as mutag.",
+        "A folder of tables (graphs.csv, nodes.csv and edges.csv, or .parquet), a folder in TU's format (DS_A.txt, "
+        "DS_graph_indicator.txt, DS_graph_labels.txt or DS_graph_attributes.txt, ...), an .npz file of graphs, or a "
+        "name such as mutag.",
         DATA,
         "needed, but with --resume",
     )
-    target: str = option("auto", "For a folder that has both: labels (classes) or attributes (real targets).", DATA)
+    target: str = option(
+        "auto",
+        "Of tables, the column of graphs.csv to learn. For a folder in TU's format that has both: labels (classes) or "
+        "attributes (real targets).",
+        DATA,
+        "label, target, class or y",
+    )
     one_target: str = option("", "Learn this one of several real targets.", DATA, "all of them")
     edges: str = option("plain", "Of qm9: plain, or bond orders as weights.", DATA)
     fold: int = option(
         0, "Which of ten folds, 0 to 9: a tenth of the graphs for test, about a tenth for stopping.", DATA
     )
+    folds: int = option(0, "Train for all ten folds, each in a folder below --out: 10.", DATA, "one")
     split_seed: int = option(0, "Seed of the folds.", DATA)
     conv: str = shared("conv", "arma")
     hidden: int = option(32, "Units of each convolution.", shown="32; 64 on qm9")
@@ -118,6 +133,8 @@ class GraphsConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.folds not in (0, FOLDS):
+            raise ParameterError(f"folds is {self.folds}; sets of graphs have {FOLDS} folds.")
         if self.conv not in ("arma", "rational", "chebyshev", "cayley") and self.depth * self.layers > MOST_STEPS:
             raise ParameterError(
                 f"depth is {self.depth} and layers {self.layers}: a network of {self.depth * self.layers} layers, of "
@@ -128,6 +145,15 @@ class GraphsConfig(Config):
     def title(self) -> str:
         """What is trained, in one line."""
         return title_of(self.conv, str(self.stacks), self.layers, data_name(self.data))
+
+    @property
+    def fold_count(self) -> int:
+        """Ten, always."""
+        return FOLDS
+
+    def fold_configs(self) -> list[GraphsConfig]:
+        """The configuration of the training for each fold, as `fold` alone makes it."""
+        return [replace(self, fold=fold, folds=0) for fold in range(FOLDS)]
 
     @classmethod
     def is_path(cls, source: str) -> bool:
@@ -145,7 +171,7 @@ class GraphsConfig(Config):
         """The graphs."""
         from armagnn.training.graph_training import read_graphs
 
-        return read_graphs(self.data, cast("Target", self.target))
+        return read_graphs(self.data, self.target)
 
     # ----------------------------------------------------------------------------------------------------------- store
 

@@ -82,8 +82,12 @@ class NodeIds:
 
     def take(self, rows: Iterable[int]) -> list[Any]:
         """The ids of some nodes."""
+        return list(self.part(rows))
+
+    def part(self, rows: Iterable[int]) -> NodeIds:
+        """The ids of some nodes, as ids."""
         chosen = np.fromiter(rows, dtype=np.int64)
-        return list(NodeIds(self.values[chosen] if self.integers else self.values.take(arrow().array(chosen))))
+        return NodeIds(self.values[chosen] if self.integers else self.values.take(arrow().array(chosen)), self.name)
 
     def joined(self, other: NodeIds) -> NodeIds:
         """These ids, then those of `other`."""

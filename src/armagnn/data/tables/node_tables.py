@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -144,7 +144,7 @@ def node_dataset(nodes: Any, edges: Any, options: TableOptions, name: str = "") 
         edge_index=torch.from_numpy(edge_list.index),
         y=target.y,
         num_classes=len(target.classes),
-        sha256=digest(nodes, table, edges, options),
+        sha256=table_digest([nodes, edges], asdict(options)),
         provenance=called,
         edge_weight=as_tensor(edge_list.weight),
         features=SCALING[options.features],
@@ -218,24 +218,22 @@ def _check_train(target: NodeTarget, train: Tensor, table: Frame) -> None:
         )
 
 
-def digest(nodes: Any, table: Frame, edges: Any, options: TableOptions) -> str:
-    """A SHA-256 of the tables and the options that they are read with."""
-    found = hashlib.sha256(json.dumps(asdict(options), sort_keys=True).encode())
-    for value, read in ((nodes, table), (edges, None)):
+def table_digest(tables: Sequence[Any], options: Any) -> str:
+    """A SHA-256 of tables (of their files, where they are such) and the options that they are read with."""
+    found = hashlib.sha256(json.dumps(options, sort_keys=True).encode())
+    for value in tables:
         if isinstance(value, str | os.PathLike):
             with open(Path(value), "rb") as file:
                 found.update(hashlib.file_digest(file, "sha256").digest())
         else:
-            found.update(_digest_of_table(read or Frame.of(value, "edges")))
+            found.update(_digest_in_memory(Frame.of(value, "table")))
     return found.hexdigest()
 
 
-def _digest_of_table(table: Frame) -> bytes:
+def _digest_in_memory(table: Frame) -> bytes:
     import pyarrow as pa
 
-    sink = hashlib.sha256()
     stream = pa.BufferOutputStream()
     with pa.ipc.new_stream(stream, table.columns.schema) as writer:
         writer.write_table(table.columns.combine_chunks())
-    sink.update(memoryview(stream.getvalue()))
-    return sink.digest()
+    return hashlib.sha256(memoryview(stream.getvalue())).digest()

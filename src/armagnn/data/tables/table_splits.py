@@ -80,18 +80,23 @@ def split_nodes(table: Frame, target: NodeTarget, wish: SplitWish) -> NodeSplit:
         >>> len(split.train), split.val.tolist(), split.test.tolist()
         (12, [16, 17, 18, 19], [12, 13, 14, 15])
     """
-    known = np.flatnonzero(target.known)
-    if len(known) < 3:
-        raise DataError(f"{table.source}: {len(known)} nodes have a target; training, validation and test need 3.")
     if wish.column:
         return _by_column(table, target, wish)
+    return draw_split(target, wish, table.source)
+
+
+def draw_split(target: NodeTarget, wish: SplitWish, source: str) -> NodeSplit:
+    """Draw a split of the nodes that have a target, by class where there are classes."""
+    known = np.flatnonzero(target.known)
+    if len(known) < 3:
+        raise DataError(f"{source}: {len(known)} nodes have a target; training, validation and test need 3.")
     groups = _groups(target)[known]
-    order = shuffled(wish.seed, PURPOSE, len(table)).numpy()
+    order = shuffled(wish.seed, PURPOSE, len(target.y)).numpy()
     order = order[target.known[order]]
-    group = np.zeros(len(table), dtype=np.int64)
+    group = np.zeros(len(target.y), dtype=np.int64)
     group[known] = groups
     if wish.folds:
-        return _fold(table, order, group, wish, len(known))
+        return _fold(order, group, wish, len(known))
     val, test = (_count(name, getattr(wish, name), len(known)) for name in ("val", "test"))
     if val + test >= len(known):
         raise ParameterError(
@@ -126,7 +131,7 @@ def _dealt(order: NDArray[np.int64], group: NDArray[np.int64]) -> NDArray[np.int
     return order[np.argsort(place, kind="stable")]
 
 
-def _fold(table: Frame, order: NDArray[np.int64], group: NDArray[np.int64], wish: SplitWish, known: int) -> NodeSplit:
+def _fold(order: NDArray[np.int64], group: NDArray[np.int64], wish: SplitWish, known: int) -> NodeSplit:
     if known < 2 * wish.folds:
         raise ParameterError(f"folds is {wish.folds}, but {known} nodes have a target; {2 * wish.folds} are needed.")
     by_group = order[np.argsort(group[order], kind="stable")]

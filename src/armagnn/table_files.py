@@ -304,7 +304,9 @@ def _not_utf8(path: Path, content: bytes, start: int, row: int = 0, table: Table
     line = content[content.rfind(b"\n", 0, start) + 1 : start]
     delimiter = table.delimiter if table else next((d for d in DELIMITERS if d.encode() in content[:4096]), ",")
     place = line.count(delimiter.encode())
-    column = f", column {table.names[place]!r}" if table and place < len(table.names) else f", field {place + 1}"
+    header = content[: content.find(b"\n")].decode("latin-1").removeprefix("\xef\xbb\xbf").split(delimiter)
+    names = table.names if table else tuple(name.strip(' "\r') for name in header)
+    column = f", column {names[place]!r}" if place < len(names) and row > 1 else f", field {place + 1}"
     return DataError(
         f"{path}, row {row}{column}: byte 0x{content[start]:02x} is no UTF-8 (the file is probably in Latin-1 or "
         "Windows-1252). Save it as CSV in UTF-8."

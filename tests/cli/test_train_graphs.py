@@ -105,7 +105,8 @@ def test_flags_reach_the_configuration(run: CliRunner, begun: list[Config]) -> N
         "conv": "cayley", "hidden": 3, "depth": 2, "head": 7, "stacks": 1,
         "layers": 4, "act": "elu", "pooling": "padded", "slots": 4,
         "hidden_dropout": 0.1, "skip_dropout": 0.2, "l2": 0.001,
-        "lr": 0.02, "batch": 5, "epochs": 2, "patience": 7, "stop_on": "accuracy", "fold": 3, "split_seed": 2,
+        "lr": 0.02, "batch": 5, "epochs": 2, "patience": 7, "stop_on": "accuracy", "fold": 3, "folds": 10,
+        "split_seed": 2,
         "seed": 4, "seeds": 1, "device": "cuda",
     }  # fmt: skip
     assert flags.keys() == GraphsConfig().to_json().keys()  # a flag for every option
@@ -257,7 +258,7 @@ def test_nodes_have_no_new_graphs(run: CliRunner, rings: Path, tmp_path: Path) -
         (["--data", "cora"], "load reads it"),
         (["--data", "mutag", "--conv", "chebishev"], "Did you mean 'chebyshev'?"),
         (["--data", "mutag", "--pooling", "padd"], "Did you mean 'padded'?"),
-        (["--data", "mutag", "--target", "label"], "Did you mean 'labels'?"),
+        (["--data", "mutag", "--target", "label"], "chooses between the files of a folder"),
         (["--data", "mutag", "--fold", "10"], "fold must be an integer from 0 to 9, got 10"),
         (["--data", "mutag", "--batch", "0"], "batch must be an integer from 1 to 65536, got 0"),
         (["--data", "mutag", "--stop-on", "los"], "Did you mean 'loss'?"),

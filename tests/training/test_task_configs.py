@@ -40,7 +40,6 @@ def test_a_single_target_is_part_of_the_name() -> None:
     [
         (NodesConfig, {"features": "row"}, "Unknown features 'row'. Did you mean 'rows'"),
         (GraphsConfig, {"pooling": "men"}, "Did you mean 'mean'"),
-        (GraphsConfig, {"target": "label"}, "Did you mean 'labels'"),
         (GraphsConfig, {"edges": "plan"}, "Did you mean 'plain'"),
         (SignalsConfig, {"features": "tf-idf"}, "Did you mean 'tfidf'"),
     ],

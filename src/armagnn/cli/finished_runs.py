@@ -14,7 +14,6 @@ from armagnn import training
 from armagnn.cli.consoles import notes_console, output_console, whole_table
 from armagnn.errors import ParameterError
 from armagnn.files import write_atomic
-from armagnn.training.fold_runs import has_folds, open_folds, predict_folds, summary_of
 
 COLUMNS: Final = {
     "accuracy": "acc. %", "micro_f1": "micro-F1 %", "macro_f1": "macro-F1 %", "roc_auc": "ROC-AUC %", "mse": "MSE",
@@ -35,8 +34,8 @@ def show(
     run: Annotated[Path, typer.Argument(help="The run folder.", metavar="RUN")],
 ) -> None:
     """Show what was trained and how well. Every file of the run is checked on the way."""
-    if has_folds(run):
-        print_folds(output_console(), open_folds(run))
+    if training.has_folds(run):
+        print_folds(output_console(), training.open_folds(run))
         return
     opened = training.Run.open(run)
     console = output_console()
@@ -92,7 +91,10 @@ def predict(
     if (nodes is None) != (edges is None) or (nodes is not None and data is not None):
         raise ParameterError("new nodes need both tables, --nodes FILE --edges FILE; --data is for graphs.")
     new = data if nodes is None else (nodes, edges)
-    found = predict_folds(open_folds(run), new) if has_folds(run) else training.predict(training.Run.open(run), new)
+    if training.has_folds(run):
+        found = training.predict_folds(training.open_folds(run), new)
+    else:
+        found = training.predict(training.Run.open(run), new)
     for note in getattr(found, "notes", ()):
         notes_console().print(f"Note: {note}", style="yellow", soft_wrap=True)
     table = found.to_csv()
@@ -191,7 +193,7 @@ def print_folds(console: Console, runs: list[training.Run]) -> None:
         cells = [_number(name, metrics["test"][name]["mean"]) for name in shown]
         table.add_row(str(number), f"{metrics['val']['loss']['mean']:.4f}", *cells)
     table.add_section()
-    summary = summary_of(runs)
+    summary = training.summary_of(runs)
     means = [f"{_number(name, summary[name]['mean'])} ± {_number(name, summary[name]['std'])}" for name in shown]
     table.add_row("mean", "", *means, style="bold")
     console.print(table)

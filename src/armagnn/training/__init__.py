@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from armagnn.training.config import Config
     from armagnn.training.description import Description
     from armagnn.training.experiment import predict
-    from armagnn.training.fold_runs import open_folds, predict_folds, summary_of, train_folds
+    from armagnn.training.fold_runs import has_folds, open_folds, predict_folds, summary_of, train_folds
     from armagnn.training.graph_training import GraphsPrediction
     from armagnn.training.node_config import NodesConfig
     from armagnn.training.node_predictions import NodesPrediction, NodesValues, TablePrediction
@@ -40,6 +40,7 @@ __all__ = [
     "SignalsPrediction",
     "TablePrediction",
     "Trials",
+    "has_folds",
     "open_folds",
     "predict",
     "predict_folds",
@@ -54,7 +55,7 @@ lazily(
         "armagnn.training.config": "Config",
         "armagnn.training.description": "Description",
         "armagnn.training.experiment": "predict",
-        "armagnn.training.fold_runs": "open_folds predict_folds summary_of train_folds",
+        "armagnn.training.fold_runs": "has_folds open_folds predict_folds summary_of train_folds",
         "armagnn.training.graph_training": "GraphsPrediction",
         "armagnn.training.node_predictions": "NodesPrediction NodesValues TablePrediction",
         "armagnn.training.outcome": "Outcome Setting",

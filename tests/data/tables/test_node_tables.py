@@ -116,6 +116,7 @@ def test_what_is_wrong_with_nodes_is_named(
         ({"source": ["p1", "p99"], "target": ["p2", "p3"]}, "edges.csv, row 3, column 'source': the node 'p99' is not"),
         ({"source": ["p1", None], "target": ["p2", "p3"]}, "row 3, column 'source': the id is missing"),
         ({"p1": ["p1"], "p2": ["p2"], "p3": ["p4"]}, "the file has no header"),
+        ({"p1": ["p2"], "p2": ["p3"]}, "edges.csv, row 1: 'p1' and 'p2' are ids of nodes: the file has no header"),
         ({"1": ["2"], "2": ["3"]}, "edges.csv, row 1: has no header"),
         ({"source": ["p1"], "target": ["p2"], "weight": ["heavy"]}, "row 2, column 'weight': the weight 'heavy' is no"),
         ({"source": ["p1"], "target": ["p2"], "weight": [-1]}, "row 2, column 'weight': the weight is -1"),

@@ -134,6 +134,11 @@ def read_edges(
         ('edges: 3 rows, 2 pairs of nodes; each edge joins its nodes in both directions (undirected).',)
     """
     table, columns, batches = _opened(value, EdgeWish(source, dest, weight))
+    if table.texts and bool((ids.find(arrow().array([columns.source, columns.dest])) >= 0).all()):
+        raise DataError(
+            f"{table.source}, row 1: {columns.source!r} and {columns.dest!r} are ids of nodes: the file has no header. "
+            "Put the names of the columns into a first row, such as source,target"
+        )
     codes, weights, row, dropped = [], [], table.first, 0
     size = len(ids)
     for batch in batches:
@@ -158,15 +163,12 @@ def read_edges(
     del codes
     notes = [f"edges: {dropped} rows name a node that is not in {nodes}; they are left out."] if dropped else []
     code, weight_of = _merged(code, np.concatenate([np.empty(0), *weights]) if columns.weight else None, flips)
-    first, second = code // size, code % size
     rows = f"{listed} row{'s' if listed != 1 else ''}"
     if directed:
-        index = np.stack([first, second])
+        index = np.stack([code // size, code % size])
         notes.append(f"edges: {rows}, {len(code)} directed edges; the direction is kept: a node hears its sources.")
     else:
-        other = first != second
-        index = np.concatenate([np.stack([first, second]), np.stack([second[other], first[other]])], axis=1)
-        weight_of = None if weight_of is None else np.concatenate([weight_of, weight_of[other]])
+        index, weight_of = _both_directions(code, weight_of, size)
         notes.append(
             f"edges: {rows}, {len(code)} pairs of nodes; each edge joins its nodes in both directions (undirected)."
         )
@@ -243,6 +245,19 @@ def _merged(
     if flipped is not None:
         sums = np.maximum(sums, np.bincount(place, np.where(flipped, weight, 0.0), len(unique)))
     return unique, sums.astype(np.float32)
+
+
+def _both_directions(
+    code: Integers, weight: NDArray[np.float32] | None, size: int
+) -> tuple[Integers, NDArray[np.float32] | None]:
+    """The pairs first * size + second as (2, E), then the other direction of each; written in place, as E is large."""
+    first, second = np.divmod(code, size)
+    other = first != second
+    index = np.empty((2, len(code) + int(other.sum())), dtype=np.int64)
+    index[:, : len(code)] = first, second
+    np.compress(other, second, out=index[0, len(code) :])
+    np.compress(other, first, out=index[1, len(code) :])
+    return index, None if weight is None else np.concatenate([weight, weight[other]])
 
 
 def _unknown(

@@ -56,10 +56,8 @@ class _Graph(NamedTuple):
     rowptr: Array
     col: Array
     value: Array
-    half_starts: Array
-    half_widths: Array
-    whole_starts: Array
-    whole_widths: Array
+    half: Array
+    whole: Array
     nothing: Array
     product: int
 
@@ -70,8 +68,7 @@ class _Rows(NamedTuple):
     rowptr: Array
     col: Array
     value: Array
-    starts: Array
-    widths: Array
+    blocks: Array
     product: int
 
 
@@ -96,7 +93,7 @@ def _move(at: Routines, rows: _Rows, x: Array, out: Array, nothing: Array) -> No
     """Write the product with x: vector code for rows that are too short for the compiler's."""
     product_rows(
         rows.product, rows.rowptr, rows.col, rows.value, x, nothing, nothing[0], False, False, x.dtype.type(1),
-        rows.starts, rows.widths, out, 0, out.shape[0],
+        rows.blocks[0], rows.blocks[1], out, 0, out.shape[0],
     )  # fmt: skip
 
 
@@ -119,7 +116,7 @@ def _side_by_side(at: Routines, layer: _Layer, copy: _Rows, r: int, out: Array, 
 def _times(at: Routines, graph: _Graph, x: _Features, r: int, b: Array, out: Array) -> None:
     """Write X b, of b with as many columns as a whole row."""
     one = b.dtype.type(1)
-    nothing, starts, widths = graph.nothing, graph.whole_starts, graph.whole_widths
+    nothing, starts, widths = graph.nothing, graph.whole[0], graph.whole[1]
     if x.dense.size:
         multiply(at.multiply, out, nothing, x.dense[:, r], b, PLAIN, nothing, one)
         return
@@ -156,8 +153,8 @@ def _forward(
     nothing = graph.nothing
     weights, rows, state = matrix(layer.fan_in, 2 * half, out), matrix(nodes, 2 * half, out), matrix(nodes, half, out)
     bias = np.zeros(half, out.dtype)
-    weights[:] = 0
-    starts, widths = graph.half_starts, graph.half_widths
+    weights.fill(0)
+    starts, widths = graph.half[0], graph.half[1]
     for r in range(lo, hi):
         _side_by_side(at, layer, copy, r, weights, nothing)
         _times(at, graph, x, r, weights, rows)
@@ -193,7 +190,7 @@ def _before_activation(
 
 @compiled()
 def _backward(
-    chunk: Chunk, at: Routines, graph: _Graph, layer: _Layer, x: _Features, turned: _Features, copy: _Rows,
+    chunk: Chunk, at: Routines, graph: _Graph, layer: _Layer, turned: _Features, copy: _Rows,
     share: _Rows, gated: bool, states: Array, g: Array, needs_x: bool, x_grad: Array, w0_grad: Array, v_grad: Array,
     bias_grad: Array,
 ) -> None:  # fmt: skip
@@ -202,9 +199,10 @@ def _backward(
         return
     nodes, columns, half = g.shape[0], layer.bias.shape[1], states.shape[2]
     before, rows, gradients = matrix(nodes, half, g), matrix(nodes, 2 * half, g), matrix(layer.fan_in, 2 * half, g)
-    before[:], rows[:], gradients[:] = 0, 0, 0  # and so remain the columns that fill up a half
+    for each in (before, rows, gradients):
+        each.fill(0)  # and so remain the columns that fill up a half
     one, ones = g.dtype.type(1), np.ones((1, nodes), g.dtype)
-    nothing, starts, widths = graph.nothing, graph.half_starts, graph.half_widths
+    nothing, starts, widths = graph.nothing, graph.half[0], graph.half[1]
     for r in range(lo, hi):
         state = states[r if gated else 0]
         _before_activation(at, graph, layer, share, g[:, r], state, gated, before, ones, bias_grad[r : r + 1])
@@ -218,14 +216,14 @@ def _backward(
             for i in range(nodes):
                 for c in range(half):
                     rows[i, half + c] = before[i, c]
-        if x.dense.size:
-            multiply(at.multiply, gradients, nothing, x.dense[:, r].T, rows, PLAIN, nothing, one)
+        if turned.dense.size:
+            multiply(at.multiply, gradients, nothing, turned.dense[:, r].T, rows, PLAIN, nothing, one)
         else:
             _times(at, graph, turned, r, rows, gradients)
         _move(at, copy, gradients[:, :columns], _of_trial(layer, w0_grad, r), nothing)
         _move(at, copy, gradients[:, half : half + columns], _of_trial(layer, v_grad, r), nothing)
         if needs_x:
-            gradients[:] = 0  # what fills up a half has met X, whose infinities would have made it NaN
+            gradients.fill(0)  # what fills up a half has met X, whose infinities would have made it NaN
             _side_by_side(at, layer, copy, r, gradients, nothing)
             multiply(at.multiply, x_grad[:, r], nothing, rows, np.ascontiguousarray(gradients.T), PLAIN, nothing, one)
 
@@ -247,7 +245,7 @@ def _graph(t: Tensors, transpose: bool) -> _Graph:
     rowptr, col, value = map(to_numpy, t.op[3:6] if transpose else t.op[:3])
     half = _half(t)
     widest = max(2 * half, t.v.shape[-2])  # of a sum, which may be a gradient of X
-    blocks = (*_blocks(half), *_blocks(2 * half))
+    blocks = np.array(_blocks(half)), np.array(_blocks(2 * half))
     return _Graph(rowptr, col, value, *blocks, np.zeros((1, widest), value.dtype), _product(rowptr, col, value))
 
 
@@ -289,9 +287,9 @@ def _layer(t: Tensors) -> _Layer:
 def _mean(nodes: int, stacks: int, width: int, half: int, kind: Any, index: Any) -> _Rows:
     """Return the mean over the stacks of states, whose rows of ``half`` numbers lie one behind the other."""
     rowptr = np.arange(nodes + 1, dtype=index)
-    col = rowptr[:-1, None] * half + np.arange(stacks) * width
-    matrix = rowptr * stacks, col.reshape(-1), np.full(col.size, 1 / stacks, kind)
-    return _Rows(*matrix, *_blocks(width), _product(*matrix))
+    col = rowptr[:-1, None] * half + np.arange(stacks, dtype=index) * width
+    matrix = rowptr * index.type(stacks), col.reshape(-1), np.full(col.size, 1 / stacks, kind)
+    return _Rows(*matrix, np.array(_blocks(width)), _product(*matrix))
 
 
 @lru_cache(maxsize=16)
@@ -299,7 +297,7 @@ def _share(rows: int, stacks: int, width: int, kind: Any, index: Any) -> _Rows:
     """Return what gives every stack its share of the gradient of a mean; of one stack, all of it."""
     rowptr = np.arange(rows + 1, dtype=index)
     matrix = rowptr, rowptr[:-1].copy(), np.full(rows, 1 / stacks, kind)
-    return _Rows(*matrix, *_blocks(width), _product(*matrix))
+    return _Rows(*matrix, np.array(_blocks(width)), _product(*matrix))
 
 
 def _copy(t: Tensors) -> _Rows:
@@ -341,7 +339,7 @@ def backward(t: Tensors, g: Tensor, kept: list[Tensor], needs_x: bool) -> tuple[
     bias_grad = t.v.new_empty(t.trials, t.settings.stacks * t.settings.width)
     share = _share(t.op[0].shape[0] - 1, t.settings.stacks, t.settings.width, _kind(t), to_numpy(t.op[0]).dtype)
     arguments = (
-        _routines(t), _graph(t, True), _layer(t), _features(t, False), _features(t, True), _copy(t), share, gated,
+        _routines(t), _graph(t, True), _layer(t), _features(t, True), _copy(t), share, gated,
         states.numpy(), to_numpy(g).reshape(-1, t.trials, t.settings.width), needs_x, x_grad.numpy(),
         _by_rows(w0_grad), _by_rows(v_grad[0]), bias_grad.numpy(),
     )  # fmt: skip

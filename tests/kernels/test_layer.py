@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.func import functional_call, vmap
 
 from armagnn import GraphOperator
-from armagnn.kernels import cpu
+from armagnn.kernels import cpu, reference
 from armagnn.kernels.random import source
 from armagnn.nn import ARMAConv
 from kernels.late import late_step
@@ -33,7 +33,7 @@ def test_a_backward_step_in_one_pass(
 ) -> None:
     op = GraphOperator.from_edge_index(torch.randint(0, 30, (2, 90)), 30, dtype=torch.float64)
     x, calls = torch.randn(shape, dtype=torch.float64), []
-    monkeypatch.setattr(cpu, "ONE_BY_ONE", False)  # signals have a way of their own there
+    monkeypatch.setattr(cpu, "takes_signals", reference.takes_signals)  # signals have a way of their own there
     for steps, act in itertools.product((1, 2, 4), ("relu", "tanh")):
         conv = ARMAConv(4, 6, 3, steps, shared_weights=shared, dropout=p, act=act, init=init).double()
         truth = gradients(conv, x, op)

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from armagnn import GraphOperator, kernels
-from armagnn.kernels import layer_signals
+from armagnn.kernels import layer_plan
 from armagnn.kernels.random import source
 from armagnn.nn import ARMAConv
 from nn.arma_oracle import arma, random_graph
@@ -105,7 +105,7 @@ def test_dropout_drops_what_it_drops_in_a_batch(
     conv.dropout = rate
     found = []
     for fewest in (1, 10**9):
-        monkeypatch.setattr(layer_signals, "FEWEST", fewest)
+        monkeypatch.setattr(layer_plan, "SIGNALS", fewest)
         with source(torch.tensor([2**61 + 12345])):
             found.append(results(conv, conv(x, op), x))
     close(*found)
@@ -200,7 +200,7 @@ def test_what_goes_another_way(taken: list[int]) -> None:
     torch.func.vmap(lambda signal: conv(signal, op))(x)
     index = random_graph(6, 8)
     conv(x, index, torch.ones(index.shape[1], dtype=F64, requires_grad=True))
-    size = layer_signals.CACHE // 8 // 4 + 1
+    size = layer_plan.STATES // 8 // 4 + 1
     conv(torch.zeros(4, size, 3, dtype=F64), GraphOperator.from_edge_index(index, size, dtype=F64))
     assert taken == []
     conv(x, op)

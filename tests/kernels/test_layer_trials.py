@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from armagnn import CSR, GraphOperator
-from armagnn.kernels import backend, layer_plan, layer_run, layer_signals, reference
+from armagnn.kernels import backend, layer_plan, layer_run, reference
 from armagnn.kernels.random import source
 from armagnn.nn import ARMAConv
 from armagnn.nn import arma_conv as module
@@ -323,7 +323,7 @@ def test_a_rate_on_the_device_is_that_of_a_trial_alone(kind: str, steps: int, mo
 
 def test_a_rate_on_the_device_with_many_signals(monkeypatch: pytest.MonkeyPatch) -> None:
     """They too go through the layer as one operation."""
-    monkeypatch.setattr(layer_signals, "FEWEST", 10**9)  # but not one by one
+    monkeypatch.setattr(layer_plan, "SIGNALS", 10**9)  # but not one by one
     monkeypatch.setattr(module.Recursion, "run", lambda *_: pytest.fail("step by step"))
     conv, op, x = ARMAConv(4, 3, 2, 2).double(), operator(), numbers(5, NODES, 4).requires_grad_()
     results = []

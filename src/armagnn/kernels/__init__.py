@@ -4,7 +4,7 @@ It is for the other rooms, not for users: its functions trust the arrays that th
 elsewhere read foreign memory. `CSR` and the layers check what comes from outside, once, before any kernel sees it.
 
 =============  =====================================================================================
-`backends`     which of the modules below runs on a device
+`backends`     what a backend must have, with all shapes; which of the modules below runs on a device
 `ops`          the registered operators; `ops_derivatives`: theirs, backwards and forwards;
                `ops_vmap`: their rules for vmap, which registers all; `transforms`: batches of gradients
 `layer`        a whole ARMA layer as one operation, `layer_run`: its passes; `layer_trials`: many of them under vmap,

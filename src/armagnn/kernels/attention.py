@@ -48,7 +48,7 @@ class _Attention(ReverseOnly):
         rowptr: Tensor, col: Tensor, t_rowptr: Tensor, t_col: Tensor, z: Tensor, s: Tensor, d: Tensor, slope: float
     ) -> tuple[Tensor, ...]:
         given = z.contiguous(), s.contiguous(), d.contiguous()
-        return backend(z.device).attend(rowptr, col, *given, slope)  # type: ignore[no-any-return]
+        return backend(z.device).attend(rowptr, col, *given, slope)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -75,8 +75,8 @@ class _Back(BackwardPass):
         slopes: Tensor, slanted: Tensor, slope: float,
     ) -> tuple[Tensor, ...]:  # fmt: skip
         q = (g * out).sum(-1)
-        given = (tensor.contiguous() for tensor in (g, q, s, d, log))
-        by_z, turned, rest = backend(g.device).attend_back(t_rowptr, t_col, *given, slope)
+        q_s_d_log = q.contiguous(), s.contiguous(), d.contiguous(), log.contiguous()
+        by_z, turned, rest = backend(g.device).attend_back(t_rowptr, t_col, g.contiguous(), *q_s_d_log, slope)
         return by_z, (turned * z).sum(-1) - rest, (g * slanted).sum(-1) - q * slopes
 
     @staticmethod
@@ -131,8 +131,8 @@ class _AddedBack(BackwardPass):
             turned = split(_grouped(g, weight.flatten(1, 2).transpose(1, 2)), 2, heads)  # g W^T, head by head
             q = (turned * attended).sum(-1)
             by_d = (turned * slanted).sum(-1) - q * slopes
-            scores = (tensor.flatten(1).contiguous() for tensor in (q, s, d, log))
-            found = backend(g.device).attend_back(t_rowptr, t_col, g, *scores, slope)
+            scores = tuple(tensor.flatten(1).contiguous() for tensor in (q, s, d, log))
+            found = backend(g.device).attend_back(t_rowptr, t_col, g, *scores, slope)  # type: ignore[call-arg,arg-type]
             straight, slanted, rest = (split(tensor, 1, groups, heads) for tensor in found)
             by_x = _grouped(straight.flatten(2), weight.transpose(2, 3).flatten(1, 2))
             z = split(_grouped(x, weight.transpose(1, 2).flatten(2)), 2, heads)
@@ -231,7 +231,7 @@ def added_attention(
 def _known(*tensors: Tensor) -> bool:
     """Return whether there is a kernel for tensors of such types."""
     dtypes = {tensor.dtype for tensor in tensors}
-    return hasattr(backend(tensors[0].device), "attend") and dtypes in ({torch.float32}, {torch.float64})
+    return backend(tensors[0].device).attends(dtypes)
 
 
 def attention_by_torch(there: Pattern, z: Tensor, s: Tensor, d: Tensor, slope: float) -> Tensor:

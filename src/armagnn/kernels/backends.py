@@ -1,10 +1,9 @@
-"""Which module's kernels run on a device."""
+"""What a backend is, and which one runs on a device."""
 
 from __future__ import annotations
 
 import importlib.util
-from types import ModuleType
-from typing import Final
+from typing import Any, Final, Protocol
 
 import torch
 from torch import Tensor
@@ -15,8 +14,151 @@ from armagnn.torch_private import traced
 _HAS_NUMBA: Final = importlib.util.find_spec("numba") is not None
 _HAS_TRITON: Final = importlib.util.find_spec("triton") is not None
 
+Pair = tuple[Tensor, Tensor]
 
-def backend(device: torch.device | str) -> ModuleType:
+
+class Backend(Protocol):
+    """The kernels of a device, a module: `reference`, `cpu` or `gpu`. What a module does not have is `reference`'s.
+
+    A sparse matrix A of shape (M, N) with E nonzeros is ``rowptr`` (M + 1), ``col`` (E) and ``value`` (E), or (R, E)
+    where each group of columns has values of its own. K are stacks, R trials, F and C features.
+    """
+
+    __name__: str
+
+    # ------------------------------------------------------------------------------------------------ sparse matrices
+
+    def gcs(
+        self, rowptr: Tensor, col: Tensor, value: Tensor, x: Tensor, skip: Tensor | None, bias: Tensor | None,
+        act: str, slope: float, seed: Tensor | None = None, p: float = 0.0, step: int = 0,
+        target: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """Return ``act(A x + dropout(skip) + bias)``: x (N, C), skip (M, C), bias (C) to (M, C).
+
+        The result may be in ``target``, which may be the skip connection itself.
+        """
+
+    def gcs_mean(
+        self, rowptr: Tensor, col: Tensor, value: Tensor, x: Tensor, skip: Tensor, bias: Tensor | None,
+        act: str, slope: float, seed: Tensor | None, p: float, step: int, target: Tensor | None, stacks: int,
+        width: int,
+    ) -> Tensor:  # fmt: skip
+        """Return the mean over the stacks of `gcs`: x (N, B K F) with K stacks of width F to (M B, F)."""
+
+    def sddmm(self, rowptr: Tensor, col: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """Return ``<a[i], b[j]>`` for every nonzero (i, j): a (M, C), b (N, C) to (E)."""
+
+    def nonzeros(
+        self, rowptr: Tensor, col: Tensor, value: Tensor, perm: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the matrix with the values ``value[:, perm]``, (R, E), in any form that `gcs` takes."""
+
+    def sort_coo(self, row: Tensor, col: Tensor, num_rows: int, num_cols: int) -> Pair:
+        """Return (rowptr, perm), shapes (M + 1) and (E), that sort entries by row, then column, then position."""
+
+    def transpose(self, rowptr: Tensor, col: Tensor, num_cols: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return (rowptr, col, perm), shapes (N + 1), (E) and (E), of the transposed matrix."""
+
+    def keep_rows_whole(self, rowptr: Tensor) -> None:
+        """Cut no row of a matrix into pieces."""
+
+    def cut_rows(self, rowptr: Tensor, nonzeros: int) -> None:
+        """Cut the long rows of a matrix, and wait for no device."""
+
+    def row_max(self, rowptr: Tensor, col: Tensor, x: Tensor) -> Pair:
+        """Return the maxima over neighbours, and how many neighbours have each: x (N, C) to (M, C) and (M, C)."""
+
+    def row_max_back(self, t_rowptr: Tensor, t_col: Tensor, x: Tensor, most: Tensor, shares: Tensor) -> Tensor:
+        """Return for every row of x (N, C) the sum of the shares (M, C) of the rows whose maximum it has."""
+
+    def attends(self, kinds: set[torch.dtype]) -> bool:
+        """Return whether there are `attend` and `attend_back` for numbers of these types."""
+
+    def attend(
+        self, rowptr: Tensor, col: Tensor, z: Tensor, s: Tensor, d: Tensor, slope: float
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Attend the neighbours: z (N, H, C), s and d (N, H) to (N, H, C), (N, H), (N, H), (N, H, C)."""
+
+    def attend_back(
+        self, t_rowptr: Tensor, t_col: Tensor, g: Tensor, q: Tensor, s: Tensor, d: Tensor, log: Tensor, slope: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the sums over columns for the gradients of z and s: (N, H, C), (N, H, C), (N, H)."""
+
+    # ------------------------------------------------------------------------------------------------- dense matrices
+
+    def affine(
+        self, a: Tensor, weight: Tensor, skip: Tensor | None, bias: Tensor | None, act: str, slope: float
+    ) -> Tensor:
+        """Return ``act(a W + skip + bias)``: a (M, F), W (F, C), skip (M, C), bias (C) to (M, C)."""
+
+    def finish(self, skip: Tensor, bias: Tensor | None, act: str, slope: float) -> Tensor:
+        """Return ``act(skip + bias)``: skip (M, C), bias (C) to (M, C)."""
+
+    def stack_matmul(self, h: Tensor, w: Tensor) -> Tensor:
+        """Return ``h[:, k] @ w[k]`` for every k: h (M, K, F), w (K, F, C) to (M, K, C)."""
+
+    def stack_mean(self, h: Tensor) -> Tensor:
+        """Return the mean over the stacks: (M, K, F) to (M, F)."""
+
+    def outer(self, x: Tensor, g: Tensor) -> Tensor:
+        """Return ``x[:, r]^T g[:, r]`` for every r: x (M, R, F), g (M, R, C) to (R, F, C)."""
+
+    def trial_products(self, a: Tensor, b: Tensor) -> Tensor:
+        """Return ``a[r] @ b[r]`` for every r: a (R, I, M), b (R, M, J) to (R, I, J)."""
+
+    def block_product(self, blocks: Any, x: Tensor, transposed: bool) -> Tensor:
+        """Return the products with `blocks.DenseBlocks`, or with their transposes: x (N, C) to (N, C)."""
+
+    # -------------------------------------------------------------------------------------------- trainings and layers
+
+    def dropout(self, x: Tensor, seed: Tensor, p: float, step: int) -> Tensor:
+        """Return x, of any shape, with each entry zeroed with probability p; seed (1)."""
+
+    def dropout_trials(self, x: Tensor, seed: Tensor, p: Tensor, step: int, target: Tensor | None = None) -> Tensor:
+        """Return x (M, R, C) with entries of trial r zeroed with probability ``p[r]``; seed (R), p (R)."""
+
+    def adam(
+        self, param: Tensor, grad: Tensor, mean: Tensor, square: Tensor, lr: Tensor, decay: Tensor, step: Tensor,
+        axis: int = 0,
+    ) -> None:  # fmt: skip
+        """Take one step of Adam in place, with rates lr (R) and decays (R) for the trials along an axis."""
+
+    def members(self, layer: Any) -> Members | None:
+        """Return what takes the trials of a layer, `armagnn.kernels.layer_plan.Tensors`, one by one; None for no."""
+
+    def takes_signals(self, layer: Any, count: int) -> bool:
+        """Return whether so many signals go one by one through a layer."""
+
+    def early_step(
+        self, x: Tensor, propagated: Tensor, v: Tensor, w0: Tensor, bias: Tensor | None, w: Tensor | None, act: str,
+        slope: float, seed: Tensor | None, p: float, group: int, keep_skip: bool, keep_state: bool,
+    ) -> tuple[Any, ...] | None:  # fmt: skip
+        """Return X V, ``act((L X) W0 + dropout(X V) + bias)`` and that times W, made in one pass; None for no."""
+
+    def late_step(
+        self, down: Tensor, below: Tensor, w: Tensor, act: str, slope: float, layers: int = 1,
+        skip: Tensor | None = None, drop: tuple[Tensor, float | Tensor, int] | None = None,
+        parts: Tensor | None = None,
+    ) -> Tensor | None:  # fmt: skip
+        """Go back through ``act`` and the product with W in one pass: see `gpu_dense`; None for no."""
+
+    def take_padded(
+        self, blocks: Any, all_starts: Tensor, ids: Tensor, rows: int, nonzeros: int, index: torch.dtype
+    ) -> Any:
+        """Return what `armagnn.kernels.slicing.Slicer.take_padded` promises, made at once; None for no."""
+
+
+class Members(Protocol):
+    """What takes the trials of a layer one by one, both ways; ``t`` is a `armagnn.kernels.layer_plan.Tensors`."""
+
+    def forward(self, t: Any, keep: bool) -> tuple[Tensor, list[Tensor]]:
+        """Return the mean of the stacks, shape (N * R, F_out), and what `backward` needs."""
+
+    def backward(self, t: Any, g: Tensor, kept: list[Tensor], needs_x: bool) -> tuple[Tensor | None, ...]:
+        """Return the gradients of X, W0, W, V and the bias."""
+
+
+def backend(device: torch.device | str) -> Backend:
     """Return the module whose kernels run on a device: the one place where that is decided.
 
     Example:
@@ -36,9 +178,8 @@ def backend(device: torch.device | str) -> ModuleType:
 
 def keep_rows_whole(rowptr: Tensor) -> None:
     """Say that no row of a matrix is to be cut: kernels then need not look for long rows, and wait for no device."""
-    tell = getattr(backend(rowptr.device), "keep_rows_whole", None)
-    if tell is not None and not traced():  # what is traced has no rows yet
-        tell(rowptr)
+    if not traced():  # what is traced has no rows yet
+        backend(rowptr.device).keep_rows_whole(rowptr)
 
 
 def cut_rows(rowptr: Tensor, nonzeros: int) -> None:
@@ -47,6 +188,5 @@ def cut_rows(rowptr: Tensor, nonzeros: int) -> None:
     For matrices that serve one batch; of one that lasts, the kernels look for long rows once. They do so, too, where
     they do not meet this very tensor: under ``torch.func.grad``, or compiled.
     """
-    tell = getattr(backend(rowptr.device), "cut_rows", None)
-    if tell is not None and not traced():
-        tell(rowptr, nonzeros)
+    if not traced():
+        backend(rowptr.device).cut_rows(rowptr, nonzeros)

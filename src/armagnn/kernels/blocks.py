@@ -3,7 +3,7 @@ r"""Products with a dense block-diagonal matrix, :math:`Y_b = U_b X_b`: the freq
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,9 +11,6 @@ from torch import Tensor
 from armagnn.kernels.backends import backend
 from armagnn.kernels.products import split
 from armagnn.kernels.transforms import forwards, gradients_by_vmap
-
-ALIKE: Final = 6
-"""Blocks of one size that are worth being brought together."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -40,8 +37,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def forward(blocks: DenseBlocks, transposed: bool, x: Tensor) -> Tensor:
-        at_once = getattr(backend(x.device), "block_product", None)
-        return (at_once or _by_sizes)(blocks, x, transposed)
+        return backend(x.device).block_product(blocks, x, transposed)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -79,29 +75,3 @@ def block_product(blocks: DenseBlocks, x: Tensor, *, transposed: bool = False) -
         tensor([ 3.,  4., 10.])
     """
     return _apply(blocks, transposed, x)
-
-
-def _by_sizes(blocks: DenseBlocks, x: Tensor, transposed: bool) -> Tensor:
-    """Return the product: many blocks of one size at once, others one by one. On a GPU, that waits for it."""
-    result, starts, firsts = x.new_empty(x.shape), blocks.ptr.tolist(), blocks.first.tolist()
-    alike: dict[int, list[int]] = {}
-    for b, first in enumerate(firsts):
-        size = starts[b + 1] - starts[b]
-        if first < 0:
-            result[starts[b] : starts[b + 1]] = 0.0
-        elif size:
-            alike.setdefault(size, []).append(b)
-    for size, which in alike.items():
-        if len(which) >= ALIKE:
-            chosen = torch.tensor(which, device=x.device)
-            count = torch.arange(size * size, device=x.device)
-            rows = (blocks.ptr[chosen].unsqueeze(1) + count[:size]).flatten()
-            some = blocks.store[blocks.first[chosen].unsqueeze(1) + count].view(-1, size, size)
-            products = torch.bmm(some.mT if transposed else some, x.index_select(0, rows).view(len(which), size, -1))
-            result.index_copy_(0, rows, products.flatten(0, 1))
-            continue
-        for b in which:
-            block = blocks.store[firsts[b] : firsts[b] + size * size].view(size, size)
-            rows_of = slice(starts[b], starts[b + 1])
-            torch.mm(block.t() if transposed else block, x[rows_of], out=result[rows_of])
-    return result

@@ -36,6 +36,7 @@ from armagnn.kernels.reference import LONG
 sort_coo, transpose = reference.sort_coo, reference.transpose  # integer sorts: torch's are as good as any
 affine, finish, stack_matmul = reference.affine, reference.finish, reference.stack_matmul
 stack_mean, nonzeros = reference.stack_mean, reference.nonzeros
+members, takes_signals = reference.members, reference.takes_signals
 early_step, late_step = gpu_dense.early_step, gpu_dense.late_step
 outer, trial_products = gpu_products.outer, gpu_products.trial_products
 MOST_CHANNELS, adam, take_padded = gpu_dense.MOST_CHANNELS, gpu_adam.adam, gpu_slicing.take_padded
@@ -43,13 +44,6 @@ block_product = gpu_blocks.block_product
 row_max, row_max_back = gpu_maxima.row_max, gpu_maxima.row_max_back
 attend, attend_back = gpu_attention.attend, gpu_attention.attend_back
 
-IN_PLACE = True
-"""`gcs` may write over its skip connection: every entry is read and written by one program alone."""
-
-MEAN = True
-"""`gcs` can take the mean over the stacks in passing."""
-
-ONE_BY_ONE = False
 CACHED = 1 << 23
 """Numbers of x that stay in the second-level cache (50 MB on an H200, shared with everything else)."""
 
@@ -250,7 +244,10 @@ def gcs(
     act: str, slope: float, seed: Tensor | None = None, p: float = 0.0, step: int = 0, target: Tensor | None = None,
     stacks: int = 1, group: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return ``act(A x + dropout(skip) + bias)``, or of ``stacks`` neighbouring groups of columns the mean."""
+    """Return ``act(A x + dropout(skip) + bias)``, or of ``stacks`` neighbouring groups of columns the mean.
+
+    It may write over its skip connection: every entry is read and written by one program alone.
+    """
     rows, width = rowptr.shape[0] - 1, x.shape[1]
     trials, stride = value.shape if value.dim() == 2 else (1, 0)
     group = width // trials if group is None else group
@@ -280,6 +277,25 @@ def gcs(
         ACT=ACTIVATIONS[act], BLOCK_E=block_e, BLOCK_C=block_c, ACC=acc, num_warps=warps,
     )  # fmt: skip
     return out
+
+
+def gcs_mean(
+    rowptr: Tensor, col: Tensor, value: Tensor, x: Tensor, skip: Tensor, bias: Tensor | None, act: str, slope: float,
+    seed: Tensor | None, p: float, step: int, target: Tensor | None, stacks: int, width: int,
+) -> Tensor:  # fmt: skip
+    """Return the mean over the stacks of what `gcs` returns, in passing where the states would leave the cache.
+
+    That saves two passes over the states, and costs the locality of blocks of columns where those fit a cache.
+    """
+    in_passing = stacks > 1 and x.numel() // stacks > CACHED
+    more = {"stacks": stacks, "group": width} if in_passing else {"target": target}
+    out = gcs(rowptr, col, value, x, skip, bias, act, slope, seed, p, step, **more)
+    return out.view(-1, width) if in_passing else stack_mean(out.view(-1, stacks, width))
+
+
+def attends(kinds: set[torch.dtype]) -> bool:
+    """Return whether there are `attend` and `attend_back` for numbers of these types."""
+    return kinds in ({torch.float32}, {torch.float64})
 
 
 def sddmm(rowptr: Tensor, col: Tensor, a: Tensor, b: Tensor) -> Tensor:

@@ -64,7 +64,7 @@ def _shape(x: Tensor) -> tuple[int, int]:
 
 
 def row_max(rowptr: Tensor, col: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the maxima, and how many neighbours have each; `maxima.row_max` is the same in plain torch."""
+    """Return the maxima, and how many neighbours have each; `reference.row_max` is the same in plain torch."""
     most = torch.empty(rowptr.shape[0] - 1, x.shape[1], dtype=x.dtype, device=x.device)
     ties = torch.empty_like(most)
     if most.numel():
@@ -77,7 +77,7 @@ def row_max(rowptr: Tensor, col: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def row_max_back(t_rowptr: Tensor, t_col: Tensor, x: Tensor, most: Tensor, shares: Tensor) -> Tensor:
-    """Return the gradient of x; `maxima.row_max_back` is the same in plain torch."""
+    """Return the gradient of x; `reference.row_max_back` is the same in plain torch."""
     out = torch.empty_like(x)
     if out.numel():
         block_e, block_c = _shape(x)

@@ -27,23 +27,30 @@ class _Layer(torch.autograd.Function):
         seed: Tensor | None, x: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None,
     ) -> Tensor:  # fmt: skip
         run = LayerRun(settings, op, sparse, x, v, trials)
-        out, propagated, states = run.forward(seed, w0, w, v, bias, keep)
+        propagated, members = None, None
+        if chosen := run.members(seed, w0, w, v, bias):
+            members, tensors = chosen
+            out, states = members.forward(tensors, keep)
+        else:
+            out, propagated, states = run.forward(seed, w0, w, v, bias, keep)
         if keep:
             ctx.batched = False
-            ctx.fixed = settings, trials, op, sparse, again
+            ctx.fixed = settings, trials, op, sparse, again, members
             ctx.save_for_backward(seed, x, w0, w, v, bias, propagated, *states)
         return out
 
     @staticmethod
     @gradients_by_loop
     def backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
-        settings, trials, op, sparse, again = ctx.fixed
+        settings, trials, op, sparse, again, members = ctx.fixed
         seed, x, w0, w, v, bias, propagated, *states = ctx.saved_tensors
         needs = ctx.needs_input_grad[7:]
         if torch.is_grad_enabled():  # somebody wants to differentiate this again
             return *(None,) * 7, *gradients_of(again, (x, w0, w, v, bias), seed, needs, g)
         consume = not ctx.batched and not graph_is_kept()
         run = LayerRun(settings, op, sparse, x, v, trials)
+        if members is not None:  # as it was chosen on the way there
+            return *(None,) * 7, *members.backward(run.tensors(seed, w0, w, v, bias), g, states, needs[0])
         gradients = run.backward(g, seed, w0, w, v, bias, propagated, states, needs[0], consume)
         return *(None,) * 7, *gradients
 

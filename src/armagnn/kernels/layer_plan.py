@@ -16,6 +16,9 @@ ACTIVATIONS: Final = ("none", "relu", "leaky_relu", "elu")
 FEWEST: Final = 4
 """Trials, or stacks of one, too few to share out below it: not the threads there are, on which no bit shall depend."""
 
+SIGNALS: Final = 4
+"""Signals below which they are too few to share out. Not the number of threads, on which no bit shall depend."""
+
 NARROWEST: Final = 16
 """Columns of X W0 of a trial from which on a sparse X pays: a core fills up what it multiplies to so many."""
 
@@ -26,7 +29,7 @@ CACHED: Final = 1 << 21
 """Bytes of [X W0 | X V] of a trial that stay near a core."""
 
 STATES: Final = 1 << 22
-"""Bytes of the states of one stack of a trial that stay near a core from step to step."""
+"""Bytes of the states of one stack, of a trial or a signal, that stay near a core from step to step."""
 
 
 class Tensors(NamedTuple):
@@ -70,6 +73,19 @@ def stack_by_stack(t: Tensors) -> bool:
         return False
     near = (t.op[0].shape[0] - 1) * s.width * t.v.element_size() <= STATES
     return near and fits(t)
+
+
+def signal_by_signal(t: Tensors, count: int) -> bool:
+    """Return whether so many signals, of which X is one, go one by one.
+
+    They do where that pays: over several steps, which is what the cache is for, and with an X that is narrower than the
+    states, because it is X that is propagated first.
+    """
+    s = t.settings
+    if s.steps < 2 or count < SIGNALS or s.act not in ACTIVATIONS or t.x is None or t.w is None:
+        return False
+    near = t.x.shape[-2] * s.width * t.x.element_size() <= STATES
+    return near and t.x.shape[-1] <= t.columns and fits(t)
 
 
 def fits(t: Tensors) -> bool:

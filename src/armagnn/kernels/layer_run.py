@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels import reference
-from armagnn.kernels.backends import backend
-from armagnn.kernels.layer_plan import Tensors, one_by_one, stack_by_stack
+from armagnn.kernels.backends import Members, backend
+from armagnn.kernels.layer_plan import Tensors
 from armagnn.kernels.ops_derivatives import gradient_of_activation
 
 CHUNK = 1 << 14
@@ -62,24 +62,26 @@ class LayerRun:
         """Return ``x W`` for a dense x that may differ from trial to trial, shape (N * batch, R * columns of W)."""
         if x.dim() == 2:
             return x @ weight
-        return self.kernels.stack_matmul(x, weight).view(self.rows, -1)  # type: ignore[no-any-return]
+        return self.kernels.stack_matmul(x, weight).view(self.rows, -1)
 
     def product(self, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Return X W + bias, shape (N * batch, R * K * F_out)."""
         if self.x is None:
-            return self.kernels.gcs(*self._features(False), weight, None, bias, "none", 0.0)  # type: ignore[no-any-return]
+            rowptr, col, value = self._features(False)
+            return self.kernels.gcs(rowptr, col, value, weight, None, bias, "none", 0.0)
         if self.x.dim() == 3:
             out = self.times(self.x, weight)
             return out if bias is None else out.add_(bias)
-        return self.kernels.affine(self.x, weight, None, bias, "none", 0.0)  # type: ignore[no-any-return]
+        return self.kernels.affine(self.x, weight, None, bias, "none", 0.0)
 
     def transposed_product(self, g: Tensor, x: Tensor | None = None) -> Tensor:
         """Return X^T g, or that of another matrix, which has the shape of a dense X."""
         x = self.x if x is None else x
         if x is None:
-            return self.kernels.gcs(*self._features(True), g, None, None, "none", 0.0)  # type: ignore[no-any-return]
+            rowptr, col, value = self._features(True)
+            return self.kernels.gcs(rowptr, col, value, g, None, None, "none", 0.0)
         if x.dim() == 3:
-            return self.kernels.outer(x, g.view(self.nodes, self.trials, -1))  # type: ignore[no-any-return]
+            return self.kernels.outer(x, g.view(self.nodes, self.trials, -1))
         return reference.inner(x, g)
 
     def _features(self, transpose: bool) -> Matrix:
@@ -97,16 +99,16 @@ class LayerRun:
         """Return L h or L^T h for h of shape (N * batch, F), or (N, R, F)."""
         rowptr, col, value = self.op[3:6] if transpose else self.op[:3]
         wide = h.view(self.nodes, h.numel() // self.nodes)
-        return self.kernels.gcs(rowptr, col, value, wide, None, None, "none", 0.0).view(h.shape)  # type: ignore[no-any-return]
+        return self.kernels.gcs(rowptr, col, value, wide, None, None, "none", 0.0).view(h.shape)
 
     def drop(self, h: Tensor, seed: Tensor, t: int, reuse: bool = False) -> Tensor:
         """Return h with the entries dropped that the masks of step t drop; in the place of an h that it may reuse."""
         p = self.settings.p
         if not isinstance(p, Tensor):
-            return self.kernels.dropout(h, seed, p, t)  # type: ignore[no-any-return]
+            return self.kernels.dropout(h, seed, p, t)
         of_trials = h.view(self.nodes, self.layers, -1)
         target = of_trials if reuse else None
-        return self.kernels.dropout_trials(of_trials, seed, p.view(-1), t, target).view(h.shape)  # type: ignore[no-any-return]
+        return self.kernels.dropout_trials(of_trials, seed, p.view(-1), t, target).view(h.shape)
 
     def step(
         self, t: int, h: Tensor, skip: Tensor, bias: Tensor | None, seed: Tensor | None, reuse: bool, mean: bool = False
@@ -117,11 +119,13 @@ class LayerRun:
         if isinstance(s.p, Tensor) and seed is not None:  # rates on the device, which the product cannot take
             skip, seed, reuse = self.drop(skip, seed, t, reuse), None, True
         skip = skip.view(shape)
-        arguments = (*self.op[:3], h.view(shape), skip, bias, s.act, s.slope, seed, 0.0 if seed is None else s.p, t)
+        rate = 0.0 if seed is None else float(s.p)
+        (rowptr, col, value), h, target = self.op[:3], h.view(shape), skip if reuse else None
         if mean:
-            out: Tensor = self.kernels.gcs(*arguments, stacks=s.stacks, group=s.width)
-            return out.view(self.rows * self.layers, s.width)
-        out = self.kernels.gcs(*arguments, skip if reuse and self.kernels.IN_PLACE else None)
+            return self.kernels.gcs_mean(
+                rowptr, col, value, h, skip, bias, s.act, s.slope, seed, rate, t, target, s.stacks, s.width
+            )
+        out = self.kernels.gcs(rowptr, col, value, h, skip, bias, s.act, s.slope, seed, rate, t, target)
         return out.view(self.rows, self.channels)
 
     def early_step(
@@ -132,27 +136,15 @@ class LayerRun:
         s, bias = self.settings, own if late is None else late
         again = s.steps > 1 and v.shape[0] == 1
         ahead = None if s.steps == 1 or w is None else w[0]
-        fused = (
-            None
-            if self.trials or (seed is not None and isinstance(s.p, Tensor))
-            else self.kernels.early_step(
-                self.x,
-                propagated,
-                v[0],
-                w0,
-                bias,
-                ahead,
-                s.act,
-                s.slope,
-                seed,
-                0.0 if seed is None else s.p,
-                s.width,
-                again,
-                keep or ahead is None,
-            )
-        )
+        fused = None
+        if self.x is not None and not self.trials and (seed is None or not isinstance(s.p, Tensor)):
+            fused = self.kernels.early_step(
+                self.x, propagated, v[0], w0, bias, ahead, s.act, s.slope, seed, 0.0 if seed is None else float(s.p),
+                s.width, again, keep or ahead is None,
+            )  # fmt: skip
         if fused is not None:
-            return fused  # type: ignore[no-any-return]
+            skip, state, after = fused
+            return skip, state, after
         skip = self.product(v[0], own if late is None else None)
         dropped = skip if seed is None else self.drop(skip, seed, 0)
         if propagated.dim() == 2:
@@ -167,17 +159,13 @@ class LayerRun:
     def mean(self, h: Tensor) -> Tensor:
         """Return the mean over the stacks, shape (N * batch * R, F_out)."""
         s = self.settings
-        return self.kernels.stack_mean(h.view(self.rows * self.layers, s.stacks, s.width))  # type: ignore[no-any-return]
+        return self.kernels.stack_mean(h.view(self.rows * self.layers, s.stacks, s.width))
 
     def forward(
         self, seed: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None, keep: bool
     ) -> tuple[Tensor, Tensor | None, list[Tensor]]:
         """Return the mean of the stacks, and if ``keep`` L X (if X was propagated first) and the states."""
         s = self.settings
-        if chosen := self._one_by_one(seed, w0, w, v, bias):
-            kernels, tensors = chosen
-            out, kept = kernels.forward(tensors, keep)
-            return out, None, kept
         propagated: Tensor | None = None
         skip: Tensor | None = None
         ahead: Tensor | None = None  # the state times the next W, where a kernel has made it in passing
@@ -202,41 +190,33 @@ class LayerRun:
                     else:
                         h = skip if s.init == "tied" else self.product(w0, None)  # type: ignore[arg-type]
                     last = t == s.steps - 1
-                    if last and not keep and self._means():
-                        return self.step(t, h, skip, late, seed, False, mean=True), None, []
-                    state = self.step(t, h, skip, late, seed, last and h is not skip)
+                    reuse = last and h is not skip
+                    if last and not keep:
+                        return self.step(t, h, skip, late, seed, reuse, mean=True), None, []
+                    state = self.step(t, h, skip, late, seed, reuse)
             if keep:
                 states.append(state)
         return self.mean(state), propagated, states
 
     def _next(self, state: Tensor, w: Tensor, t: int) -> Tensor:
         """Return the state times the W of step t."""
-        return self.kernels.stack_matmul(self.stacked(state), w[min(t, w.shape[0]) - 1])  # type: ignore[no-any-return]
+        return self.kernels.stack_matmul(self.stacked(state), w[min(t, w.shape[0]) - 1])
 
-    def _one_by_one(
+    def members(
         self, seed: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None
-    ) -> tuple[Any, Tensors] | None:
+    ) -> tuple[Members, Tensors] | None:
         """Return what takes the trials one by one through the layer, and them; None if they go side by side."""
-        if w0 is None or not self.trials or not self.kernels.ONE_BY_ONE:
+        if w0 is None or not self.trials:
             return None
-        tensors = Tensors(self.settings, self.trials, self.op, self.sparse, self.x, seed, w0, w, v, bias)
-        if one_by_one(tensors):
-            from armagnn.kernels.cpu import one_step  # numba takes half a second
+        tensors = self.tensors(seed, w0, w, v, bias)
+        found = self.kernels.members(tensors)
+        return None if found is None else (found, tensors)
 
-            return one_step, tensors
-        if stack_by_stack(tensors):
-            from armagnn.kernels.cpu import layer_of_trials
-
-            return layer_of_trials, tensors
-        return None
-
-    def _means(self) -> bool:
-        """Return whether the last step should take the mean: it then gathers all stacks of a row, not block by block.
-
-        That saves two passes over the states, and costs the locality of blocks of columns where those fit a cache.
-        """
-        s = self.settings
-        return bool(self.kernels.MEAN and s.stacks > 1 and self.rows * self.layers * s.width > self.kernels.CACHED)
+    def tensors(
+        self, seed: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None
+    ) -> Tensors:
+        """Return all that the layer is made of."""
+        return Tensors(self.settings, self.trials, self.op, self.sparse, self.x, seed, w0, w, v, bias)
 
     def backward(
         self, g: Tensor, seed: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None,
@@ -244,9 +224,6 @@ class LayerRun:
     ) -> tuple[Tensor | None, ...]:  # fmt: skip
         """Return the gradients of x, w0, w, v and bias."""
         s, shared = self.settings, v.shape[0] == 1
-        if chosen := self._one_by_one(seed, w0, w, v, bias):
-            kernels, tensors = chosen
-            return kernels.backward(tensors, g, states, needs_x)  # type: ignore[no-any-return]
         x_grad: Tensor | None = None
         w0_grad: Tensor | None = None
         w_grad = None if w is None else torch.zeros_like(w)
@@ -296,7 +273,7 @@ class LayerRun:
                     down, below, w[index], s.act, s.slope, self.layers, added, drop, parts.get(index)
                 )
                 before = part is not None
-                if before:
+                if part is not None:
                     parts[index], up = part, down
                 else:
                     if self.trials:
@@ -360,7 +337,7 @@ class LayerRun:
     def _times(self, h: Tensor, weight: Tensor) -> Tensor:
         """Return ``h[:, k] @ weight[k]`` in the place of h."""
         if self.rows <= CHUNK:
-            return self.kernels.stack_matmul(h, weight)  # type: ignore[no-any-return]
+            return self.kernels.stack_matmul(h, weight)
         for piece in h.split(max(CHUNK, -(-self.rows // 8))):  # type: ignore[no-untyped-call]
             piece.copy_(self.kernels.stack_matmul(piece, weight))
         return h

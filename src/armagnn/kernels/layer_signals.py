@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from armagnn.kernels.backends import backend
 from armagnn.kernels.layer import gradients_of
-from armagnn.kernels.layer_plan import ACTIVATIONS, Tensors, fits
+from armagnn.kernels.layer_plan import Tensors
 from armagnn.kernels.layer_run import Matrix, Settings
 from armagnn.kernels.transforms import gradients_by_loop
-
-FEWEST: Final = 4
-"""Signals below which they are too few to share out. Not the number of threads, on which no bit shall depend."""
-
-CACHE: Final = 1 << 22
-"""Bytes of the states of a stack on one signal above which they would leave the cache of a core from step to step."""
 
 
 class _Signals(torch.autograd.Function):
@@ -83,20 +77,8 @@ def usable_by_signals(settings: Settings, op: Matrix, x: Tensor, weights: tuple[
     """Return whether signals (..., N, F_in) go one by one through a layer that may run as one operation.
 
     The weights are W0, W, V and the bias.
-
-    They do where that pays: over several steps, which is what the cache is for, and with an X that is narrower than the
-    states, because it is X that is propagated first.
     """
-    nodes, fan_in = x.shape[-2:]
     w0, w, v, bias = weights
     assert v is not None
-    return (
-        settings.steps > 1
-        and x.shape[:-2].numel() >= FEWEST
-        and fan_in <= settings.stacks * settings.width
-        and nodes * settings.width * x.element_size() <= CACHE
-        and w is not None
-        and settings.act in ACTIVATIONS
-        and backend(x.device).ONE_BY_ONE
-        and fits(Tensors(settings, 1, op, None, x[(0,) * (x.dim() - 2)], None, w0, w, v, bias))
-    )
+    one = Tensors(settings, 1, op, None, x[(0,) * (x.dim() - 2)] if x.numel() else None, None, w0, w, v, bias)
+    return backend(x.device).takes_signals(one, x.shape[:-2].numel())

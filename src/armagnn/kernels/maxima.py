@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from armagnn.kernels import reference
 from armagnn.kernels.backends import backend
 from armagnn.kernels.transforms import BackwardPass, ReverseOnly, gradients_by_vmap
 
@@ -19,7 +17,7 @@ from armagnn.kernels.transforms import BackwardPass, ReverseOnly, gradients_by_v
 class _NeighbourMax(ReverseOnly):
     @staticmethod
     def forward(rowptr: Tensor, col: Tensor, t_rowptr: Tensor, t_col: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        return getattr(backend(x.device), "row_max", row_max)(rowptr, col, x.contiguous())
+        return backend(x.device).row_max(rowptr, col, x.contiguous())
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -42,8 +40,8 @@ class _NeighbourMax(ReverseOnly):
 class _Back(BackwardPass):
     @staticmethod
     def forward(t_rowptr: Tensor, t_col: Tensor, *tensors: Tensor) -> Tensor:
-        back = getattr(backend(tensors[0].device), "row_max_back", row_max_back)
-        return back(t_rowptr, t_col, *(tensor.contiguous() for tensor in tensors))
+        x, most, shares = (tensor.contiguous() for tensor in tensors)
+        return backend(x.device).row_max_back(t_rowptr, t_col, x, most, shares)
 
     @staticmethod
     def vmap(info: Any, dims: tuple[int | None, ...], *given: Tensor) -> tuple[Tensor, int]:
@@ -73,27 +71,3 @@ def neighbour_max(rowptr: Tensor, col: Tensor, t_rowptr: Tensor, t_col: Tensor, 
                 [ 1., -4.]])
     """
     return _NeighbourMax.apply(rowptr, col, t_rowptr, t_col, x)[0]  # type: ignore[no-any-return,no-untyped-call]
-
-
-def row_max(rowptr: Tensor, col: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the maxima and, in the type of x, how many neighbours have each: 1 where there is none. In plain torch."""
-    rows, width = reference.rows_of(rowptr, col.shape[0]).long(), x.shape[1]
-    most = x.new_zeros(rowptr.shape[0] - 1, width)
-    ties = torch.zeros_like(most)
-    for part in torch.split(torch.arange(width, device=x.device), max(1, reference.SLICE // max(1, col.shape[0]))):
-        values = x[:, part][col.long()]
-        index = rows.unsqueeze(1).expand_as(values)
-        found = most[:, part].scatter_reduce(0, index, values, "amax", include_self=False)
-        most[:, part] = found
-        ties[:, part] = ties[:, part].index_add(0, rows, (values == found[rows]).to(x.dtype))
-    return most, ties.clamp(min=1)
-
-
-def row_max_back(t_rowptr: Tensor, t_col: Tensor, x: Tensor, most: Tensor, shares: Tensor) -> Tensor:
-    """Return for every row of x the sum of the shares of those rows whose maximum it has. In plain torch."""
-    rows, width = reference.rows_of(t_rowptr, t_col.shape[0]).long(), x.shape[1]
-    out, to = torch.zeros_like(x), t_col.long()
-    for part in torch.split(torch.arange(width, device=x.device), max(1, reference.SLICE // max(1, to.shape[0]))):
-        given = torch.where(most[:, part][to] == x[:, part][rows], shares[:, part][to], 0.0)
-        out[:, part] = out[:, part].index_add(0, rows, given)
-    return out

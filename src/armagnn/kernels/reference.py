@@ -6,24 +6,18 @@ They are deterministic, work on any device and never hold an (edges × features)
 from __future__ import annotations
 
 import warnings
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 
 from armagnn.kernels.random import DROPOUT, bits, keep_mask, thresholds
 
-IN_PLACE = False
-"""Whether `gcs` may be asked to write over its skip connection, its ``target``; it need not."""
+ALIKE: Final = 6
+"""Blocks of one size that are worth being brought together."""
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 """Adam's decay of the means and of the squares, and what keeps it from dividing by zero."""
-
-MEAN = False
-"""Whether `gcs` can take the mean over the stacks in passing."""
-
-ONE_BY_ONE = False
-"""Whether the signals of a batch, or trials, can be taken one by one: `layer_of_signals`, `layer_plan`."""
 
 LONG: Final = 256
 """A row of more nonzeros than this is cut into pieces: one by one its sum would lose digits, and keep a GPU waiting."""
@@ -93,6 +87,12 @@ def _added(out: Tensor, skip: Tensor | None, bias: Tensor | None, seed: Tensor |
     return out
 
 
+def gcs_mean(*given: Any) -> Tensor:
+    """Return the mean over the stacks, K of some width, of what `gcs` returns."""
+    *given_to_gcs, stacks, width = given
+    return stack_mean(gcs(*given_to_gcs).view(-1, stacks, width))
+
+
 def sddmm(rowptr: Tensor, col: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """Return ``<a[i], b[j]>`` for every nonzero (i, j), in slices."""
     work = _accumulator(a.dtype)
@@ -148,14 +148,50 @@ def nonzeros(rowptr: Tensor, col: Tensor, value: Tensor, perm: Tensor | None) ->
     return rowptr, col, value if perm is None else value.index_select(-1, perm)
 
 
-def early_step(*_: object) -> None:
-    """Return None: there is no fused first step, the caller takes it product by product."""
+def early_step(*_: Any) -> None:
+    """Return None: the caller takes the step product by product."""
     return
 
 
-def late_step(*_: object) -> None:
-    """Return None: there is no fused step backward either."""
+def late_step(*_: Any) -> None:
+    """Return None: the caller goes back product by product."""
     return
+
+
+def take_padded(*_: Any) -> None:
+    """Return None: the caller takes the blocks by torch's operations."""
+    return
+
+
+def members(layer: Any) -> None:
+    """Return None: the trials of a layer go side by side."""
+    return
+
+
+def takes_signals(layer: Any, count: int) -> bool:
+    """Return False: the signals of a layer go side by side."""
+    return False
+
+
+def attends(kinds: set[torch.dtype]) -> bool:
+    """Return False: attention is made of torch's operations."""
+    return False
+
+
+def attend(*_: Any) -> Any:
+    """Refuse: see `attends`."""
+    raise NotImplementedError
+
+
+attend_back = attend
+
+
+def keep_rows_whole(rowptr: Tensor) -> None:
+    """Do nothing: no row is ever cut."""
+
+
+def cut_rows(rowptr: Tensor, nonzeros: int) -> None:
+    """Do nothing: no row is ever cut."""
 
 
 def outer(x: Tensor, g: Tensor) -> Tensor:
@@ -213,3 +249,53 @@ def transpose(rowptr: Tensor, col: Tensor, num_cols: int) -> tuple[Tensor, Tenso
     key, perm = torch.sort(col, stable=True)
     pointer = torch.searchsorted(key, torch.arange(num_cols + 1, device=col.device, dtype=col.dtype))
     return pointer.to(rowptr.dtype), row[perm], perm.to(col.dtype)
+
+
+def row_max(rowptr: Tensor, col: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the maxima and, in the type of x, how many neighbours have each: 1 where there is none. In plain torch."""
+    rows, width = rows_of(rowptr, col.shape[0]).long(), x.shape[1]
+    most = x.new_zeros(rowptr.shape[0] - 1, width)
+    ties = torch.zeros_like(most)
+    for part in torch.split(torch.arange(width, device=x.device), max(1, SLICE // max(1, col.shape[0]))):
+        values = x[:, part][col.long()]
+        index = rows.unsqueeze(1).expand_as(values)
+        found = most[:, part].scatter_reduce(0, index, values, "amax", include_self=False)
+        most[:, part] = found
+        ties[:, part] = ties[:, part].index_add(0, rows, (values == found[rows]).to(x.dtype))
+    return most, ties.clamp(min=1)
+
+
+def row_max_back(t_rowptr: Tensor, t_col: Tensor, x: Tensor, most: Tensor, shares: Tensor) -> Tensor:
+    """Return for every row of x the sum of the shares of those rows whose maximum it has. In plain torch."""
+    rows, width = rows_of(t_rowptr, t_col.shape[0]).long(), x.shape[1]
+    out, to = torch.zeros_like(x), t_col.long()
+    for part in torch.split(torch.arange(width, device=x.device), max(1, SLICE // max(1, to.shape[0]))):
+        given = torch.where(most[:, part][to] == x[:, part][rows], shares[:, part][to], 0.0)
+        out[:, part] = out[:, part].index_add(0, rows, given)
+    return out
+
+
+def block_product(blocks: Any, x: Tensor, transposed: bool) -> Tensor:
+    """Return the product: many blocks of one size at once, others one by one. On a GPU, that waits for it."""
+    result, starts, firsts = x.new_empty(x.shape), blocks.ptr.tolist(), blocks.first.tolist()
+    alike: dict[int, list[int]] = {}
+    for b, first in enumerate(firsts):
+        size = starts[b + 1] - starts[b]
+        if first < 0:
+            result[starts[b] : starts[b + 1]] = 0.0
+        elif size:
+            alike.setdefault(size, []).append(b)
+    for size, which in alike.items():
+        if len(which) >= ALIKE:
+            chosen = torch.tensor(which, device=x.device)
+            count = torch.arange(size * size, device=x.device)
+            rows = (blocks.ptr[chosen].unsqueeze(1) + count[:size]).flatten()
+            some = blocks.store[blocks.first[chosen].unsqueeze(1) + count].view(-1, size, size)
+            products = torch.bmm(some.mT if transposed else some, x.index_select(0, rows).view(len(which), size, -1))
+            result.index_copy_(0, rows, products.flatten(0, 1))
+            continue
+        for b in which:
+            block = blocks.store[firsts[b] : firsts[b] + size * size].view(size, size)
+            rows_of = slice(starts[b], starts[b + 1])
+            torch.mm(block.t() if transposed else block, x[rows_of], out=result[rows_of])
+    return result

@@ -109,8 +109,7 @@ class Slicer:
         zeros are shared out evenly among its rows (there must be one, if there are any).
         """
         given = self.blocks, self._padded, ids, rows, nonzeros, index
-        at_once = getattr(backend(ids.device), "take_padded", None)
-        return self._marked((at_once and at_once(*given)) or _take_padded(*given))
+        return self._marked(backend(ids.device).take_padded(*given) or _take_padded(*given))
 
     def _marked(self, taken: Taken) -> Taken:
         pointers = [taken.blocks.rowptr] + ([] if taken.blocks.transposed is None else [taken.blocks.transposed[0]])

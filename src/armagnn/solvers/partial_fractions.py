@@ -98,8 +98,8 @@ def partial_fractions(
 def _solve(
     matrix: tuple[Any, ...], y: Tensor, a: Tensor, tol: float | None, max_iter: int
 ) -> tuple[Tensor, Tensor, Statistics]:
-    multiply = kernels.backend(y.device).gcs
-    product = lambda x: multiply(*matrix[:3], x.contiguous(), None, None, "none", 0.0)  # noqa: E731
+    multiply, (rowptr, col, value) = kernels.backend(y.device).gcs, matrix[:3]
+    product = lambda x: multiply(rowptr, col, value, x.contiguous(), None, None, "none", 0.0)  # noqa: E731
     z, image, statistics = shifted_systems(product, y.contiguous(), a, tol, max_iter)
     statistics._warn("conjugate gradients", _ADVICE)
     return z, image, statistics

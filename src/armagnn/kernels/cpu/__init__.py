@@ -7,33 +7,60 @@ disk, so only the first call on a machine waits.
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
+from torch import Tensor
+
 from armagnn.kernels.cpu.adam_step import adam
 from armagnn.kernels.cpu.attention_rows import attend, attend_back
 from armagnn.kernels.cpu.dense import outer, stack_matmul, stack_mean
 from armagnn.kernels.cpu.masks import dropout, dropout_trials
+from armagnn.kernels.cpu.members import members, takes_signals
 from armagnn.kernels.cpu.nonzeros import nonzeros
 from armagnn.kernels.cpu.row_maxima import row_max, row_max_back
 from armagnn.kernels.cpu.sparse import gcs, sddmm, sort_coo, transpose
-from armagnn.kernels.reference import affine, early_step, finish, late_step, trial_products
+from armagnn.kernels.reference import (
+    affine,
+    block_product,
+    cut_rows,
+    early_step,
+    finish,
+    keep_rows_whole,
+    late_step,
+    take_padded,
+    trial_products,
+)
 
-IN_PLACE = True
-MEAN = False
-ONE_BY_ONE = True
+
+def gcs_mean(*given: Any) -> Tensor:
+    """Return the mean over the stacks, K of some width, of what `gcs` returns."""
+    *given_to_gcs, stacks, width = given
+    return stack_mean(gcs(*given_to_gcs).view(-1, stacks, width))
+
+
+def attends(kinds: set[torch.dtype]) -> bool:
+    """Return whether there are `attend` and `attend_back` for numbers of these types."""
+    return kinds in ({torch.float32}, {torch.float64})
+
 
 __all__ = [
-    "IN_PLACE",
-    "MEAN",
-    "ONE_BY_ONE",
     "adam",
     "affine",
     "attend",
     "attend_back",
+    "attends",
+    "block_product",
+    "cut_rows",
     "dropout",
     "dropout_trials",
     "early_step",
     "finish",
     "gcs",
+    "gcs_mean",
+    "keep_rows_whole",
     "late_step",
+    "members",
     "nonzeros",
     "outer",
     "row_max",
@@ -42,6 +69,8 @@ __all__ = [
     "sort_coo",
     "stack_matmul",
     "stack_mean",
+    "take_padded",
+    "takes_signals",
     "transpose",
     "trial_products",
 ]

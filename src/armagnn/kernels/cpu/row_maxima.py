@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from armagnn.kernels import maxima
+from armagnn.kernels import reference
 from armagnn.kernels.cpu import threads
 from armagnn.kernels.cpu.compile import Array, compiled
 from armagnn.kernels.cpu.threads import Chunk, begin
@@ -56,9 +56,9 @@ def _back_rows(chunk: Chunk, rowptr: Array, col: Array, x: Array, most: Array, s
 
 
 def row_max(rowptr: Tensor, col: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the maxima, and how many neighbours have each; `maxima.row_max` is the same in plain torch."""
+    """Return the maxima, and how many neighbours have each; `reference.row_max` is the same in plain torch."""
     if x.dtype not in (torch.float32, torch.float64):
-        return maxima.row_max(rowptr, col, x)
+        return reference.row_max(rowptr, col, x)
     most = torch.empty(rowptr.shape[0] - 1, x.shape[1], dtype=x.dtype)
     ties = torch.empty_like(most)
     given = tuple(tensor.numpy(force=True) for tensor in (rowptr, col, x))
@@ -67,9 +67,9 @@ def row_max(rowptr: Tensor, col: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def row_max_back(t_rowptr: Tensor, t_col: Tensor, x: Tensor, most: Tensor, shares: Tensor) -> Tensor:
-    """Return the gradient of x; `maxima.row_max_back` is the same in plain torch."""
+    """Return the gradient of x; `reference.row_max_back` is the same in plain torch."""
     if x.dtype not in (torch.float32, torch.float64):
-        return maxima.row_max_back(t_rowptr, t_col, x, most, shares)
+        return reference.row_max_back(t_rowptr, t_col, x, most, shares)
     out = torch.empty_like(x)
     given = tuple(tensor.numpy(force=True) for tensor in (t_rowptr, t_col, x, most, shares))
     threads.run(_back_rows, (*given, out.numpy()), threads.row_bounds(given[0], x.shape[1]))

@@ -10,6 +10,7 @@ import style from "./style.css";
 import { FIRST } from "./ui/controls";
 import { h } from "./ui/dom";
 import { FilterView } from "./ui/filter_view";
+import { RunView, type RunContent } from "./ui/run_view";
 import { SignalView, unpack, type GraphContent } from "./ui/signal_view";
 
 /** What a page is made with. */
@@ -20,6 +21,7 @@ export interface Content {
   readonly points?: ReadonlyArray<readonly [number, number]>;
   readonly steps?: number;
   readonly graphs?: readonly GraphContent[];
+  readonly run?: RunContent;
   /** The explorer is a page by itself, so that its headings begin at the first level. */
   readonly page?: boolean;
 }
@@ -56,6 +58,18 @@ export function mount(host: HTMLElement, content: Content = {}): Mounted {
   if (content.graphs?.length) {
     const signal = new SignalView(store, content.graphs);
     views.push({ name: "Signal", element: signal.element, repaint: () => signal.repaint() });
+  }
+  if (content.run) {
+    const run = new RunView(
+      store,
+      content.run,
+      () => show(0),
+      ({ a, b }) => {
+        store.update({ terms: fromCoefficients(a, b), target: "none" });
+        show(0);
+      },
+    );
+    views.push({ name: "Run", element: run.element, repaint: () => run.repaint() });
   }
   const root = h("div", { class: "armagnn-explorer", lang: "en" });
   const tabs = views.map((view, k) => {
@@ -105,7 +119,7 @@ export function mount(host: HTMLElement, content: Content = {}): Mounted {
     root.querySelectorAll("h2, h3").forEach((heading) => heading.setAttribute("aria-level", heading.tagName === "H2" ? "1" : "2"));
   }
   host.replaceChildren(root);
-  show(0);
+  show(content.run ? views.length - 1 : 0);
   return { store, element: root };
 }
 

@@ -43,6 +43,15 @@ def test_what_makes_no_page_is_refused(
     assert not Path("page.html").exists()
 
 
+def test_it_shows_a_run(run: CliRunner, finished: Path, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    result = run.invoke(app, ["explore", str(finished), "--html", str(path)])
+    assert result.exit_code == 0, result.output
+    assert '"layers"' in path.read_text(encoding="utf-8")
+    missing = run.invoke(app, ["explore", str(tmp_path / "none"), "--html", str(path)])
+    assert missing.exit_code == 2
+
+
 def test_it_serves_the_page_at_the_link_that_it_prints() -> None:
     command = [sys.executable, "-m", "armagnn.cli", "explore", "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

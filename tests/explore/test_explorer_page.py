@@ -14,9 +14,14 @@ import torch
 
 from armagnn import GraphOperator
 from armagnn.errors import DTypeError
-from armagnn.explore.explorer_page import explorer_page
+from armagnn.explore.explorer_page import explorer_page, known_graphs, whole_page
+from armagnn.explore.learned import Subject
+from armagnn.explore.run_content import layer_contents
 from armagnn.filters import ARMAFilter
+from armagnn.nn import ARMAConv, RationalConv
 from armagnn.operators.neighbours import knn_graph
+from armagnn.solvers import FixedPoint
+from corner_of_cora import corner_of_cora
 from explore.browser import PACKAGES, chromium
 
 OUTSIDE = re.compile(r"^(?!file:|data:|blob:|about:)")
@@ -74,8 +79,11 @@ class Watched:
             "(table) => [...table.rows].map((row) => [...row.cells].map((cell) => cell.textContent))"
         )
         place = cells[0].index(column)
-        number = str.maketrans("−", "-")
-        return np.array([[float(row[k].translate(number)) for k in (0, place)] for row in cells[1:]])
+        return np.array([[_number(row[k]) for k in (0, place)] for row in cells[1:]])
+
+
+def _number(text: str) -> float:
+    return float(text.translate({ord("−"): "-", ord("–"): "nan"}))
 
 
 @pytest.fixture
@@ -228,14 +236,14 @@ def test_curves_can_be_hidden_and_colours_changed(page: Watched) -> None:
     [{}, {"color_scheme": "dark", "viewport": {"width": 390, "height": 844}, "has_touch": True}],
     ids=["wide-light", "phone-dark"],
 )
-def test_axe_finds_nothing(browser: Any, file: str, look: dict[str, Any]) -> None:
+def test_axe_finds_nothing(browser: Any, run_page: str, look: dict[str, Any]) -> None:
     script = PACKAGES / "axe-core" / "axe.min.js"
     if not script.is_file():
         pytest.skip("explore/node_modules has no axe-core: `make test` installs it where npm has a network")
     options = {"viewport": {"width": 1280, "height": 900}} | look
     context = browser.new_context(**options)
     page = context.new_page()
-    page.goto(file)
+    page.goto(run_page)
     page.evaluate(script.read_text(encoding="utf-8"))
     for view in page.get_by_role("tab").all():
         view.click()
@@ -245,6 +253,51 @@ def test_axe_finds_nothing(browser: Any, file: str, look: dict[str, Any]) -> Non
         assert [(each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found] == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     context.close()
+
+
+@pytest.fixture(scope="module")
+def layers() -> list[dict[str, Any]]:
+    """What two layers do, one of which converges."""
+    cora = corner_of_cora()
+    found = [
+        ("conv1", ARMAConv(cora.num_features, 4, num_stacks=2, fixed_point=FixedPoint())),
+        ("conv2", RationalConv(4, 3, order=3)),
+    ]
+    return layer_contents(Subject(found, cora.x, cora.edge_index, cora.num_nodes))
+
+
+@pytest.fixture(scope="module")
+def run_page(layers: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> str:
+    run = {"title": "two layers", "facts": [["data", "a corner of Cora"]], "layers": layers}
+    path = tmp_path_factory.mktemp("explorer") / "run.html"
+    path.write_text(whole_page({"run": run, "graphs": known_graphs()}, "run"), encoding="utf-8")
+    return path.as_uri()
+
+
+def test_a_run_is_shown_and_a_response_becomes_a_target(
+    browser: Any, layers: list[dict[str, Any]], run_page: str
+) -> None:
+    page = Watched(browser)
+    page.goto(run_page)
+    assert page.get_by_role("tab", name="Run").get_attribute("aria-selected") == "true"
+    for title in ("conv1, stack 1", "conv1, stack 2", "conv1, output", "conv1, energy per band", "conv2, output"):
+        assert page.get_by_role("heading", name=title, exact=True).is_visible()
+    assert "below 1: every stack converges" in page.get_by_role("region", name="conv1", exact=True).inner_text()
+    residuals = page.curve("conv1, residuals", "stack 1")
+    assert residuals[-1, 1] < residuals[0, 1]
+    page.get_by_role("button", name="Use the response of conv1, stack 2 as target").click()
+    target = page.curve(column="target")
+    stack = layers[0]["stacks"][1]
+    learned = [pair for pair in zip(stack["lambda"], stack["response"], strict=True) if pair[1] is not None]
+    wanted = np.interp(target[:, 0], *np.array(sorted(learned)).T)
+    np.testing.assert_allclose(target[:, 1], wanted, atol=1e-2 * np.abs(wanted).max())
+    page.get_by_role("tab", name="Run").click()
+    page.get_by_role("button", name="Open its filter").click()
+    page.frame()
+    shown = page.filter()
+    assert torch.view_as_real(shown.a).tolist() == layers[1]["filter"]["a"]
+    page.context.close()
+    assert page.said == []
 
 
 def test_a_page_starts_with_the_filter_it_is_given(browser: Any, tmp_path: Path) -> None:

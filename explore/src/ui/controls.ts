@@ -134,7 +134,7 @@ export class Controls {
       target.value = state.target;
       pointsRow.hidden = state.target !== "points";
       if (document.activeElement !== points) points.value = pointsText(state.points);
-      if (document.activeElement !== terms || !this.busy) terms.value = String(order(state.terms));
+      if (document.activeElement !== terms) terms.value = String(order(state.terms));
       stable.checked = state.stable;
       follow.checked = state.follow;
       follow.disabled = designButton.disabled = state.target === "none";

@@ -80,7 +80,9 @@ export class Terms {
         "data-field": `${name}${part}`,
         "aria-label": `${part ? "Imaginary" : "Real"} part of ${name} of ${noun}`,
         focus: () => this.onSelect(k),
+        input: () => (field.dataset.typing = ""),
         change: () => {
+          delete field.dataset.typing;
           const value = Number(field.value);
           const bad = field.value.trim() === "" || !Number.isFinite(value);
           field.setAttribute("aria-invalid", String(bad));
@@ -114,6 +116,7 @@ export class Terms {
   private fill(term: Term, k: number): void {
     const row = this.body.children[k];
     row.querySelectorAll<HTMLInputElement>("input").forEach((field) => {
+      if ("typing" in field.dataset) return; // do not take away what somebody is about to enter
       const [name, part] = [...(field.dataset.field ?? "a0")] as ["a" | "b", string];
       const value = term[name][Number(part)];
       // the field shows six digits, and the number that was typed as it was

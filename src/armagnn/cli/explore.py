@@ -13,6 +13,9 @@ from armagnn.files import check_writable, write_atomic
 
 
 def explore(
+    run: Annotated[
+        Path | None, typer.Argument(help="The folder of a finished run, whose layers are shown too.", metavar="[RUN]")
+    ] = None,
     html: Annotated[
         Path | None,
         typer.Option("--html", help="Write the explorer to this file, which opens by a double click, and leave."),
@@ -23,7 +26,7 @@ def explore(
     b: Annotated[str | None, typer.Option("-b", help="Its coefficients b.")] = None,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
-    """Move the poles of a filter and see its response, in the browser.
+    """Move the poles of a filter and see its response, in the browser; look at the layers of a trained run.
 
     The page is served on this machine only, at an address with a token, until Ctrl-C. With --html it is one file that
     needs neither a server nor a network.
@@ -32,7 +35,13 @@ def explore(
     from armagnn.explore.serve import serve
 
     check_writable(html)
-    page = explorer_page(_filter(a, b))
+    filter = _filter(a, b)
+    if run is None:
+        page = explorer_page(filter)
+    else:
+        from armagnn.training import Run
+
+        page = explorer_page(filter, run=Run.open(run))
     if html is not None:
         write_atomic(html, page.encode())
         notes_console().print(f"{html}: {len(page.encode()) / 1e3:.0f} kB. Open it in a browser.", soft_wrap=True)

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from armagnn.checks import instance
+from armagnn.explore.filter_content import filter_content
 from armagnn.explore.graph_content import graph_contents
+from armagnn.explore.run_content import run_content
 from armagnn.filters import ARMAFilter
 from armagnn.operators import GraphOperator
+from armagnn.training.run_folder import Run
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -45,6 +45,7 @@ def explorer_page(
     filter: ARMAFilter | None = None,
     *,
     graphs: Mapping[str, tuple[GraphOperator, Any, Any]] | None = None,
+    run: Run | None = None,
     title: str = "ARMA explorer",
 ) -> str:
     """Return the explorer as the text of one HTML file, which opens by a double click and asks for nothing outside.
@@ -52,6 +53,7 @@ def explorer_page(
     Args:
         filter: what to start with; a low-pass filter of order 4 if not given.
         graphs: graphs of yours for the signal view: a name, and (operator, signal (N), places (N, 2)).
+        run: a finished run, for the run view; see `armagnn.training.Run.open`.
         title: the title of the page.
 
     Example:
@@ -59,25 +61,10 @@ def explorer_page(
         >>> page[:15], "http://" in page.replace("http://www.w3.org", "")
         ('<!doctype html>', False)
     """
-    return whole_page({**filter_content(filter), "graphs": graph_contents(graphs or {}) + known_graphs()}, title)
-
-
-def filter_content(filter: ARMAFilter | None) -> dict[str, Any]:
-    """Return a filter as the explorer takes it: real and imaginary parts of a and b.
-
-    Example:
-        >>> filter_content(ARMAFilter(a=[0.9], b=[0.1]))
-        {'a': [[0.9, 0.0]], 'b': [[0.1, 0.0]]}
-    """
-    if filter is None:
-        return {}
-    instance("filter", filter, ARMAFilter, "an ARMAFilter")
-    return {"a": _parts(filter.a), "b": _parts(filter.b)}
-
-
-def _parts(values: Tensor) -> list[list[float]]:
-    parts: list[list[float]] = torch.view_as_real(values.detach().cpu().to(torch.complex128)).tolist()
-    return parts
+    content = {**filter_content(filter), "graphs": graph_contents(graphs or {}) + known_graphs()}
+    if run is not None:
+        content["run"] = run_content(instance("run", run, Run, "a Run"))
+    return whole_page(content, title)
 
 
 def whole_page(content: Mapping[str, Any], title: str) -> str:

@@ -67,6 +67,11 @@ def learned_responses(run: Run) -> tuple[Tensor, list[StackResponse]]:
     the first ones of the test. Layers that have no stacks, as GCN and Chebyshev, are one; layers in one place of the
     network are taken one by one.
     """
+    return responses_of(subject_of(run))
+
+
+def subject_of(run: Run) -> Subject:
+    """Return the trained layers of a run and what to look at them on; refuse a graph of too many frequencies."""
     experiment = run.config.experiment()
     net = experiment.trained(run)
     subject = _on_graphs(experiment, net) if isinstance(experiment, GraphsExperiment) else _on_nodes(experiment, net)
@@ -75,7 +80,7 @@ def learned_responses(run: Run) -> tuple[Tensor, list[StackResponse]]:
             f"{run.config.source} has {subject.num_nodes} nodes: all its frequencies are out of reach, {MAX_NODES} "
             "nodes being the most. Look at a run on a smaller graph."
         )
-    return responses_of(subject)
+    return subject
 
 
 def _on_nodes(experiment: Experiment, net: Any) -> Subject:
@@ -102,7 +107,7 @@ def responses_of(subject: Subject) -> tuple[Tensor, list[StackResponse]]:
     graph = subject.edge_index, subject.num_nodes, subject.edge_weight
     mu, U = spectrum(GraphOperator.from_edge_index(*graph, dtype=torch.float64))
     x, found = subject.x, []
-    for name, layer in _single_layers(subject.layers):
+    for name, layer in single_layers(subject.layers):
         op = layer.operator(*graph)
         stacks = stack_outputs(layer, x, op)
         output = stacks.mean(0)
@@ -114,8 +119,8 @@ def responses_of(subject: Subject) -> tuple[Tensor, list[StackResponse]]:
     return mu, found
 
 
-def _single_layers(places: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """The layers in their order, those in one place one by one."""
+def single_layers(places: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Return the layers in their order, those in one place one by one."""
     found = []
     for name, conv in places:
         if isinstance(conv, LayerSequence):

@@ -60,6 +60,12 @@ def rings() -> GraphsDataset:
     return replace(found, y=torch.arange(len(found)) % 2)
 
 
+def node_tables() -> tuple[dict[str, Any], dict[str, Any], str]:
+    """A table of nodes, one of edges, and the column to learn."""
+    nodes = {"id": list("abcdefgh"), "age": list(range(8)), "label": ["x", "y"] * 4}
+    return nodes, {"source": list("abcdefg"), "target": list("bcdefgh")}, "label"
+
+
 def data_room() -> Iterator[Call]:
     here = Path.cwd()
     nodes, graphs, tu = node_file(here / "own.npz"), graphs_file(here / "graphs.npz", rings()), here / "tu"
@@ -174,6 +180,8 @@ def data_room() -> Iterator[Call]:
         {name: getattr(node, name) for name in ("name", "x", "edge_index", "y", "train_idx", "val_idx", "test_idx",
          "num_classes", "sha256")},
     )  # fmt: skip
+    tables = dict(zip(("nodes", "edges", "target"), node_tables(), strict=True))
+    yield Call("data.NodeDataset.from_tables", lambda **a: repr(NodeDataset.from_tables(**a)), tables | {"name": "own"})
     yield Call("data.NodeDataset.derived", lambda change: node.derived(change), {"change": "something"})
     yield Call("data.NodeDataset.idx", lambda split: node.idx(split), {"split": "train"})
     many = parse_multilabel_file(pack_arrays(multilabel_arrays()), name="many", source="many")

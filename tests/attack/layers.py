@@ -23,6 +23,7 @@ from armagnn.nn import (
     GraclusPool,
     MLPConv,
     NonExpansive,
+    RationalConv,
     SAGEConv,
     SumPool,
     make_conv,
@@ -30,6 +31,7 @@ from armagnn.nn import (
 )
 from armagnn.operators import GraphBatches
 from armagnn.solvers import FixedPoint
+from attack.analysis import _closed
 from attack.subjects import Call, edges, features, graph
 
 
@@ -47,6 +49,8 @@ def layers() -> Iterator[Call]:
         "fixed_point": None},
         ChebConv: {"order": 2, "lambda_max": 2.0}, GCNConv: {"gamma": 1.0},
         CayleyConv: {"order": 1, "jacobi": 2, "zoom": 1.0, "train_zoom": True},
+        RationalConv: {"order": 2, "init": "low-pass", "groups": 1, "learn_poles": True, "method": "exact", "tol": 1e-5,
+        "max_iter": 100, "radius": 0.99},
         GATConv: {"heads": 2, "concat": True}, SAGEConv: {}, GINConv: {"hidden": 4}, MLPConv: {},
     }  # fmt: skip
     for cls, own in made.items():
@@ -68,6 +72,12 @@ def layers() -> Iterator[Call]:
             f"{name}.operator", lambda conv=conv, **a: conv.operator(**a),
             {"graph": index, "num_nodes": 6, "edge_weight": weight, "dtype": torch.float32},
         )  # fmt: skip
+    rational = RationalConv(3, 2, 2, method="exact")
+    mu = torch.linspace(-1, 1, 5)
+    yield Call("nn.RationalConv.filter", lambda group: rational.filter(group), {"group": 0})
+    yield Call("nn.RationalConv.response", lambda mu: rational.response(mu), {"mu": mu})
+    yield Call("nn.RationalConv.plot", lambda **a: _closed(rational.plot(**a)), {"ax": None, "mu": mu})
+    yield Call("nn.RationalConv.spectral_degree", lambda op: rational.spectral_degree(op), {"op": op})
     arma = ARMAConv(3, 3, 2, 2)
     yield Call(
         "nn.register_layer",

@@ -9,6 +9,8 @@ from __future__ import annotations
 import copy
 import io
 import os
+import struct
+import zlib
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -115,6 +117,20 @@ def _sparse_file() -> Path:
         with open(path, "wb") as file:
             file.truncate(8 << 30)
     return path
+
+
+def _bomb() -> bytes:
+    """An archive of 3 MiB that unpacks to 3 GiB of zeros; one packed block of them is repeated, which takes no time."""
+    head, size = _npy(np.zeros(0)).replace(b"(0,), } ", b"(%d,), }" % (3 << 27)), 1 << 24
+    packer = zlib.compressobj(9, wbits=-15)
+    packed = packer.compress(head) + packer.flush(zlib.Z_FULL_FLUSH)
+    block = packer.compress(bytes(size)) + packer.flush(zlib.Z_FULL_FLUSH)
+    packed += block * (8 * (3 << 27) // size) + packer.flush()
+    whole = len(head) + 8 * (3 << 27)
+    fields = struct.pack("<HHHHHIIIHH", 20, 0, 8, 0, 0, 0, len(packed), whole, 5, 0)
+    local = b"PK\x03\x04" + fields + b"x.npy" + packed
+    central = b"PK\x01\x02\x14\x00" + fields + struct.pack("<HHHII", 0, 0, 0, 0, 0) + b"x.npy"
+    return local + central + b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(central), len(local), 0)
 
 
 def _npy(array: Any) -> bytes:
@@ -252,7 +268,7 @@ FILES: dict[str, Make] = {
     "empty_file": lambda: _file("empty.npz", b""), "garbage": lambda: _file("garbage.npz", b"\x80\x04garbage" * 50),
     "pickle": lambda: _file("pickle.npz", b"\x80\x04\x8c\x02os\x94\x8c\x06getcwd\x94\x93\x94)R."),
     "npy": lambda: _file("one.npy", _npy(np.eye(3))), "npy_objects": lambda: _file("o.npy", _npy(np.array([{}]))),
-    "npz": lambda: _file("other.npz", _npz(a=np.eye(3))), "bomb": lambda: _file("bomb.npz", _npz(x=np.zeros(3 << 27))),
+    "npz": lambda: _file("other.npz", _npz(a=np.eye(3))), "bomb": lambda: _file("bomb.npz", _bomb()),
     "fifo": _fifo, "sparse_file": _sparse_file, "path_nul": lambda: Path("a\x00b"),
     "path_long": lambda: Path("x" * 5000), "text_file": lambda: _file("text.csv", b"a,b\n1,2\n"),
     "path_dots": lambda: Path("."), "path_text": lambda: str(_file("garbage.npz", b"\x80\x04garbage" * 50)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +15,16 @@ import torch
 import armagnn.data as data
 import armagnn.tasks as tasks
 import armagnn.training as training
-from attack.datasets import node_file, rings
+from attack.datasets import node_file, node_tables, rings
 from attack.subjects import Call
 from data.test_tu import write
+
+
+def _of_copy(run: Any, method: str, **given: Any) -> Any:
+    """A method of a run that writes, on a copy of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = training.Run.open(shutil.copytree(run.path, Path(folder, "run")))
+        return getattr(copy, method)(**given)
 
 
 def training_room() -> Iterator[Call]:
@@ -81,6 +89,9 @@ def training_room() -> Iterator[Call]:
         )
         made = cls(**options)
         yield Call(f"{name}.defaults", lambda cls=cls, **a: cls.defaults(**a), {"source": "cora", "conv": "arma"})
+        typed = {"seeds": 2, "conv": "gcn"}
+        yield Call(f"{name}.begun", lambda typed, cls=cls: cls.begun(typed), {"typed": typed})
+        yield Call(f"{name}.of_memory", lambda data, made=made: made.of_memory(data), {"data": made.load()})
         yield Call(f"{name}.is_path", lambda source, cls=cls: cls.is_path(source), {"source": "x.npz"})
         yield Call(f"{name}.from_stored", lambda content, cls=cls: cls.from_stored(content), {"content": made.stored()})
         yield Call(f"{name}.setting", lambda seed, made=made: made.setting(seed), {"seed": 3})
@@ -98,6 +109,23 @@ def training_room() -> Iterator[Call]:
         yield Call(f"{name}.predict", lambda run, each=each: each.config.predict(run).to_csv(), {"run": each})
     yield Call("training.Description.read", lambda run: training.Description.read(run), {"run": second})
     kept = run.load_trial(0)
+    for method, given in (
+        ("add", {"outcomes": [kept]}),
+        ("get", {"key": "0"}),
+        ("missing", {"keys": ["0", "7"]}),
+        ("finish", {"baselines": None}),
+    ):
+        yield Call(f"training.Run.{method}", lambda method=method, **a: _of_copy(run, method, **a), given)
+    yield Call(
+        "training.NodesConfig.for_tables",
+        lambda **a: training.NodesConfig.for_tables(**a),
+        {"conv": "gcn", "nodes": "nodes.csv", "edges": "edges.csv", "seeds": 2},
+    )
+    tables = data.NodeDataset.from_tables(*node_tables())
+    yield Call(
+        "training.TablePrediction", lambda **a: training.TablePrediction(**a).to_csv(),
+        {"ids": tables.ids, "schema": tables.schema, "values": torch.full((8, 2), 0.5), "split": None, "notes": ()},
+    )  # fmt: skip
     yield Call(
         "training.Outcome.from_json",
         lambda **a: training.Outcome.from_json(**a),

@@ -31,6 +31,13 @@ LONGEST: Final = 4096
 """Characters of the longest name or path."""
 
 
+def named(typed: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return options by name; raise where they are something else."""
+    if not isinstance(typed, Mapping) or not all(isinstance(name, str) for name in typed):
+        raise ParameterError(f"typed must be a dictionary of options by name, got {shown(typed)}.")
+    return typed
+
+
 class Config:
     """What the configurations of all tasks have in common.
 
@@ -173,7 +180,7 @@ class Config:
     @classmethod
     def begun(cls, typed: Mapping[str, Any]) -> Self:
         """The configuration of the options that were typed; the others are those that suit the data and the layers."""
-        usual = {each.name: each.default for each in fields(cls)}
+        typed, usual = named(typed), {each.name: each.default for each in fields(cls)}
         source, conv = (typed.get(name, usual[name]) for name in (cls.OF_DATA[0], "conv"))
         return cls(**cls.defaults(source, conv) | dict(typed))
 

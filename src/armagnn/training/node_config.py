@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from armagnn.errors import DataError, ParameterError
 from armagnn.tasks import RATES
-from armagnn.training.config import LONGEST, Config, data_name, register, text, title_of
+from armagnn.training.config import LONGEST, Config, data_name, named, register, text, title_of
 from armagnn.training.hyperparameters import node_defaults, table_defaults
 from armagnn.training.shared_options import MOST_STEPS, PAPERS, RUN, TABLES, TRAINING, option, shared
 
@@ -212,6 +212,7 @@ class NodesConfig(Config):
     @classmethod
     def begun(cls, typed: Mapping[str, Any]) -> NodesConfig:
         """The configuration of what was typed; the rest is the paper's for a dataset, or what suits tables."""
+        typed = named(typed)
         if typed.get("nodes") or typed.get("edges"):
             return cls(**table_defaults(text("conv", typed.get("conv", "arma"))) | dict(typed))
         return super().begun(typed)
@@ -244,7 +245,9 @@ class NodesConfig(Config):
 
     def of_memory(self, data: NodeDataset) -> NodesConfig:
         """The configuration that a run keeps when these data, which were in memory, are trained on."""
-        return self if data.schema is None or self.nodes else replace(self, dataset=f"{IN_MEMORY}{data.name}"[:LONGEST])
+        if getattr(data, "schema", None) is None or self.nodes:
+            return self
+        return replace(self, dataset=f"{IN_MEMORY}{data.name}"[:LONGEST])
 
     def stored(self) -> dict[str, Any]:
         """The configuration as the results store keeps it, which names K of the last layer in any case."""

@@ -195,20 +195,22 @@ class Run:
 
     # ---------------------------------------------------------------------------------------------------------- trials
 
+    @checked
     def missing(self, keys: Iterable[str]) -> list[str]:
         """Of the keys of trials, which are their seeds as text, those that are not finished."""
         finished = {str(seed) for seed in self.finished_seeds}
-        return [key for key in keys if key not in finished]
+        return [key for key in keys if checks.instance("a key", key, str, "a text") not in finished]
 
     def get(self, key: str) -> Outcome | None:
         """The finished trial with this key, or None."""
         return None if self.missing([key]) else self.load_trial(int(key))
 
+    @checked
     def add(self, outcomes: Iterable[Outcome]) -> int:
         """Keep finished trials and return how many are new."""
-        new = [outcome for outcome in outcomes if self.missing([str(outcome.seed)])]
-        for outcome in new:
-            self.keep(outcome)
+        new = [each for each in outcomes if self.missing([str(getattr(each, "seed", each))])]
+        for each in new:
+            self.keep(each)
         return len(new)
 
     @checked
@@ -235,6 +237,7 @@ class Run:
         """All finished trials, by seed."""
         return [self.load_trial(seed) for seed in self.finished_seeds]
 
+    @checked
     def finish(self, baselines: dict[str, Any] | None = None) -> None:
         """Summarise the trials, keep the results of the baselines, and mark the run as complete."""
         trials = self.trials()

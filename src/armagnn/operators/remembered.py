@@ -99,7 +99,7 @@ def _may_be_known(tensor: Any) -> bool:
 
 def _has_numbers(tensor: Tensor) -> bool:
     capturing = tensor.is_cuda and torch.cuda.is_current_stream_capturing()
-    return not (tensor.is_meta or tensor.is_nested or tensor.is_quantized or capturing)
+    return not (tensor.is_meta or tensor.is_nested or tensor.is_quantized or tensor.is_mkldnn or capturing)
 
 
 def _parts(tensor: Tensor) -> tuple[Tensor, ...]:

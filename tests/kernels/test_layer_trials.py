@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from armagnn import CSR, GraphOperator
-from armagnn.kernels import backend, layer_plan, layer_run, reference
+from armagnn.kernels import backend, layer_plan, layer_products, reference
 from armagnn.kernels.random import source
 from armagnn.nn import ARMAConv
 from armagnn.nn import arma_conv as module
@@ -181,7 +181,7 @@ def test_weights_that_lie_as_the_product_wants_them_are_not_copied(monkeypatch: 
 
 
 def test_the_layer_of_trials_by_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layer_run, "backend", lambda _: reference)
+    monkeypatch.setattr(layer_products, "backend", lambda _: reference)
     for kind in KINDS:
         check(Problem(kind, "tensor", num_stacks=2, num_layers=2), monkeypatch)
 
@@ -304,12 +304,14 @@ def test_a_rate_on_the_device_is_that_of_a_trial_alone(kind: str, steps: int, mo
     """Without vmap too the layer is one operation, and drops what the same rate as a number drops."""
     conv, op = ARMAConv(4, 3, 2, steps).double(), operator()
     x: Any = numbers(NODES, 4) if kind == "dense" else CSR.from_dense(numbers(NODES, 4))
-    results, real = [], layer_run.LayerRun.forward
+    results, real = [], layer_products.LayerRun.forward
     for rate in (0.4, torch.tensor(0.4, dtype=torch.float64)):
         conv.dropout = rate
         seen: list[int] = []
         monkeypatch.setattr(
-            layer_run.LayerRun, "forward", lambda run, *rest, seen=seen: seen.append(run.trials) or real(run, *rest)
+            layer_products.LayerRun,
+            "forward",
+            lambda run, *rest, seen=seen: seen.append(run.trials) or real(run, *rest),
         )
         with source(torch.tensor([3])):
             out = conv(x, op)

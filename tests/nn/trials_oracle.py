@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from armagnn import CSR, GraphOperator
-from armagnn.kernels import layer_trials
+from armagnn.kernels import layer as fused
 from armagnn.kernels.random import source
 from armagnn.nn import ARMAConv
 from armagnn.nn import arma_conv as module
@@ -99,10 +99,10 @@ class Problem:
 def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Collect how many trials each fused layer inside had; 0 is a layer alone."""
     seen: list[int] = []
-    real = layer_trials.arma_layer
+    real = fused.arma_layer
     with monkeypatch.context() as patch:
         spy = lambda *args, trials=0: seen.append(trials) or real(*args, trials=trials)  # noqa: E731
-        patch.setattr(layer_trials, "arma_layer", spy)
+        patch.setattr(fused, "arma_layer", spy)
         yield seen
 
 

@@ -7,9 +7,8 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
 `backends`     what a backend must have, with all shapes; which of the modules below runs on a device
 `ops`          the registered operators; `ops_derivatives`: theirs, backwards and forwards;
                `ops_vmap`: their rules for vmap, which registers all; `transforms`: batches of gradients
-`layer`        a whole ARMA layer as one operation, `layer_run`: its passes; `layer_trials`: many of them under vmap,
-               which the processor takes one by one where `layer_plan` says so
-`layer_signals`  the same for many signals on a small graph, which the processor takes one by one
+`layer`        a whole ARMA layer as one operation, alone, for many trials under vmap, and for many signals
+`layer_products`  its passes product by product, on any device; `layer_plan`: where a processor takes members one by one
 `reference`    plain torch: the oracle in tests and the fall-back where nothing faster is installed
 `cpu`          numba kernels for the processor, built on `cpu/gather`, `cpu/tile` (vector code), `cpu/threads`,
                `cpu/compile` (whose machine code lies where `code_cache` says); `cpu/large`, ...: one idea each
@@ -30,9 +29,8 @@ from armagnn.kernels.attention import added_attention, neighbour_attention
 from armagnn.kernels.backends import backend, cut_rows, keep_rows_whole
 from armagnn.kernels.blocks import DenseBlocks, block_product
 from armagnn.kernels.lanczos import column_dots, lanczos_step
-from armagnn.kernels.layer import arma_layer, usable
-from armagnn.kernels.layer_run import Settings
-from armagnn.kernels.layer_signals import arma_signals, usable_by_signals
+from armagnn.kernels.layer import arma_layer, arma_signals, usable, usable_by_signals
+from armagnn.kernels.layer_products import Settings
 from armagnn.kernels.maxima import neighbour_max
 from armagnn.kernels.ops import (
     ACTIVATIONS,

@@ -14,7 +14,7 @@ from torch_geometric.nn.conv import MessagePassing
 
 from armagnn import checks, kernels
 from armagnn.errors import MissingAttributeError, ParameterError, shown
-from armagnn.kernels.layer_trials import Fixed, arma_trials, usable_by_trials
+from armagnn.kernels.layer import Fixed, arma_trials, usable_by_trials
 from armagnn.kernels.transforms import refuse_transforms
 from armagnn.nn import activations, pyg
 from armagnn.nn.arma_recursion import Recursion, Weights, next_state, outputs

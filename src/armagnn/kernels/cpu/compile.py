@@ -70,15 +70,19 @@ class Routine:
 
     def __init__(self, function: Callable[..., None], types_of: Callable[..., list[Any]]) -> None:
         self.function, self.types_of = function, types_of
-        self._made: dict[tuple[np.dtype[Any], ...], Any] = {}
+        self._made: dict[tuple[str, ...], int] = {}
+        self._code: list[Any] = []  # it must live as long as its addresses
 
     def address(self, *kinds: np.dtype[Any]) -> int:
         """Return where the machine code for numbers of these types begins; compile it first, if need be."""
-        made = self._made.get(kinds)
-        if made is None:
+        key = tuple([kind.char for kind in kinds])  # hashed faster than the types
+        found = self._made.get(key)
+        if found is None:
             given = types.void(*self.types_of(*map(numba.from_dtype, kinds)))
-            made = self._made[kinds] = kept_on_disk(numba.cfunc, given, error_model="numpy")(self.function)
-        return made.address  # type: ignore[no-any-return]
+            code = kept_on_disk(numba.cfunc, given, error_model="numpy")(self.function)
+            self._code.append(code)
+            found = self._made[key] = code.address
+        return found
 
     def called(self, *kinds: Any) -> Any:
         """Return what an intrinsic with the arguments (address, ...) returns to call the code for these types."""

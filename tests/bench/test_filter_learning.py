@@ -15,7 +15,7 @@ from armagnn.bench.filter_learning import RESPONSES, filter_data, photographs, p
 from armagnn.errors import UnknownNameError
 from armagnn.sealed import rows_csv
 
-COMMITTED = Path(__file__).parents[2] / "results" / "filter-learning.csv"
+COMMITTED = Path(__file__).parents[2] / "results" / "photograph-filters.csv"
 COUNTS = {"train": 1, "val": 1, "test": 2}
 
 

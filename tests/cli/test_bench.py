@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -71,3 +72,28 @@ def test_without_a_gpu_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> Non
     result = CliRunner().invoke(app, ["bench", "gpu"])
     assert result.exit_code == 2
     assert "torch sees no GPU here. Use: armagnn bench cpu" in " ".join(result.output.split())
+
+
+def test_filters_are_learned_from_the_grid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from armagnn.bench import grid_filters, grid_training
+    from bench.test_grid_filters import small_grid
+
+    asked: list[tuple[str, str, int]] = []
+
+    def learn(data: grid_filters.GridData, method: str, protocol: str, coefficients: int) -> grid_training.Learned:
+        asked.append((method, protocol, data.images.shape[1]))
+        return grid_training.Learned(method, protocol, coefficients, np.full((5, 2), 0.25), None, 0.5)
+
+    monkeypatch.setattr(grid_filters, "grid_data", lambda images: small_grid(4, images))
+    monkeypatch.setattr(grid_training, "learn_grid", learn)
+    out = tmp_path / "grid.csv"
+    command = ["bench", "filter-learning", "--data", "grid", "--images", "4", "--out", str(out)]
+    result = CliRunner().invoke(app, command, env={"COLUMNS": "160"})
+    assert result.exit_code == 0, result.output
+    assert len(asked) == 39
+    assert ("rational", "fit", 4) in asked
+    assert ("arma", "adam", 3) in asked
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert len(rows) == 39 * 10
+    assert rows[0]["dataset"] == "grid/low"
+    assert (tmp_path / "SHA256SUMS").is_file()

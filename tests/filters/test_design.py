@@ -12,7 +12,7 @@ import torch
 from armagnn import GraphOperator
 from armagnn.errors import ParameterError
 from armagnn.filters import ARMAFilter, ChebyshevFilter, Filter, SpectralFilter
-from armagnn.filters.design import STABLE_RADIUS, _Problem
+from armagnn.filters.design import STABLE_RADIUS, _Design
 from armagnn.filters.targets import GRID, resolve
 from oracles import assert_near, numbers, random_graph
 
@@ -123,7 +123,7 @@ def test_the_output_is_real_and_no_pole_lies_on_the_interval() -> None:
 
 def test_the_jacobian_leads_downhill_like_differences_do() -> None:
     """Kaufman's Jacobian leaves out a term that vanishes with the residual; the gradient of the cost is exact."""
-    problem = _Problem(resolve("comb"), pairs=2, real=1, stable=False)
+    problem = _Design(resolve("comb"), pairs=2, real=1, stable=False)
     theta = np.array([0.6, 0.7, 0.9, 2.0, 0.3])
     gradient = problem.jacobian(theta).T @ problem.residual(theta)
 

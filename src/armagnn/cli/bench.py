@@ -27,6 +27,13 @@ class What(StrEnum):
     FILTER_LEARNING = "filter-learning"
 
 
+class Images(StrEnum):
+    """What filters are learned from."""
+
+    PHOTOGRAPHS = "photographs"
+    GRID = "grid"
+
+
 def bench(
     what: Annotated[
         What, typer.Argument(help="The speed on a CPU (of all, or one of its parts) or a GPU; or learning filters.")
@@ -35,6 +42,13 @@ def bench(
         Path | None, typer.Option(help="Also write the numbers to this file: JSON, of filter-learning CSV.")
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Turns of each side, a few runs each; the median counts.")] = 5,
+    data: Annotated[
+        Images, typer.Option(help="Images of filter-learning: photographs, or the 50 of BernNet's benchmark.")
+    ] = Images.PHOTOGRAPHS,
+    images: Annotated[int, typer.Option(min=1, max=50, help="Images of the grid to train on.")] = 50,
+    picture: Annotated[
+        Path | None, typer.Option(help="Also draw the responses learned from the grid into this file.")
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say which kernels run on which device, and leave.")
     ] = False,
@@ -46,6 +60,8 @@ def bench(
     are parts of `cpu`.
     `filter-learning` trains ARMA, Chebyshev, GCN, Cayley and polynomial layers with one budget of parameters to filter
     images like a low-pass, high-pass, band-pass, band-rejection and comb filter.
+    With `--data grid` it is BernNet's benchmark: one linear filter for each of 50 images and five responses, in
+    polynomial bases, as an ARMA layer and as a rational filter, with 9, 13 and 17 coefficients each.
     """
     from armagnn import bench as room
     from armagnn.kernels import backend
@@ -57,8 +73,12 @@ def bench(
             console.print(f"{kind}: {module.__name__} — {(module.__doc__ or '').splitlines()[0]}", soft_wrap=True)
         return
     check_writable(out)
+    check_writable(picture)
     if what is What.FILTER_LEARNING:
-        _filter_learning(console, out)
+        if data is Images.GRID:
+            _grid(console, out, images, picture)
+        else:
+            _filter_learning(console, out)
         return
     source: Iterable[room.Comparison]
     if what is What.GPU:
@@ -106,3 +126,23 @@ def _filter_learning(console: Console, out: Path | None) -> None:
     if out is not None:
         write_sealed(out, rows_csv(learning.Result, results, 6))
         console.print(f"Written to {out}", highlight=False, soft_wrap=True)
+
+
+def _grid(console: Console, out: Path | None, images: int, picture: Path | None) -> None:
+    from armagnn.bench import grid_training as grid
+    from armagnn.bench.grid_filters import grid_data
+    from armagnn.bench.grid_report import draw, table
+    from armagnn.sealed import rows_csv, write_sealed
+
+    data, learned = grid_data(images), []
+    for method, protocol, coefficients, own in grid.plan(images):
+        learned.append(grid.learn_grid(data.first(own), method, protocol, coefficients))
+        errors = " ".join(f"{error:.2g}" for error in learned[-1].sse.mean(1))
+        console.print(f"{method}, {protocol}, {coefficients} coefficients, {own} images: {errors}", soft_wrap=True)
+    console.print(table(learned))
+    if out is not None:
+        write_sealed(out, rows_csv(grid.Row, [row for one in learned for row in one.rows()], 6))
+        console.print(f"Written to {out}", highlight=False, soft_wrap=True)
+    if picture is not None:
+        draw(learned, picture)
+        console.print(f"Written to {picture}", highlight=False, soft_wrap=True)

@@ -76,45 +76,56 @@ def _best(target: Target, order: int, stable: bool) -> tuple[Array, Array]:
     fits = []
     # More than three real poles were never best: seven targets, orders 1 to 8, free and stable.
     for pairs in range(order // 2, max(order // 2 - 2, -1), -1):
-        problem = _Problem(target, pairs, order - 2 * pairs, stable)
+        problem = _Design(target, pairs, order - 2 * pairs, stable)
         fits += [problem.solve(start) for start in problem.starts()]
     _, a, b = min(fits, key=lambda fit: fit[0])
     return a, b
 
 
-class _Problem:
-    """The fit for a given number of conjugate pairs and real poles; parameters are radii and angles in a disk."""
+class PoleFit:
+    r"""The least squares :math:`\min \| \sum_k \mathrm{Re}\, b_k t(w_k) - y \|` in poles w and coefficients b.
 
-    def __init__(self, target: Target, pairs: int, real: int, stable: bool) -> None:
-        self.mu, self.value = target.mu.numpy(), target.value.numpy()
-        self.pairs, self.real, self.stable = pairs, real, stable
-        self.radius = STABLE_RADIUS if stable else FREE_RADIUS
-        self.weight = len(self.mu) ** -0.5
+    For given poles the best b is a linear problem; the poles move by Gauss-Newton (variable projection). Parameters are
+    radii and angles of conjugate pairs in a disk, then real poles. A subclass says what a pole is a column of.
 
-    def poles(self, theta: Array) -> tuple[Array, Array]:
-        """Return a, of pairs the one in the upper half plane, then the real ones; and da / dw."""
+    Attributes:
+        wanted: y.
+        pairs: the number of conjugate pairs.
+        real: the number of real poles.
+        radius: of the disk.
+        condition: directions of b that change the sum by less than this, relatively, are left alone.
+    """
+
+    def __init__(self, wanted: Array, pairs: int, real: int, radius: float, condition: float) -> None:
+        self.wanted, self.pairs, self.real = wanted, pairs, real
+        self.radius, self.condition = radius, condition
+
+    def terms(self, w: Array) -> Array:
+        """Return the column t(w) of each pole, shape (S, P), complex."""
+        raise NotImplementedError
+
+    def slopes(self, w: Array) -> Array:
+        """Return the derivatives dt / dw, shape (S, P)."""
+        raise NotImplementedError
+
+    def more(self) -> Array:
+        """Return columns that depend on no pole, shape (S, M)."""
+        return np.empty((len(self.wanted), 0))
+
+    def poles(self, theta: Array) -> Array:
+        """Return w, of pairs the one in the upper half plane, then the real ones."""
         n = self.pairs
-        w = np.concatenate([theta[:n] * np.exp(1j * theta[n : 2 * n]), theta[2 * n :]])
-        if self.stable:
-            return w, np.ones_like(w)
-        return 2 * w / (1 + w * w), 2 * (1 - w * w) / (1 + w * w) ** 2
+        return np.concatenate([theta[:n] * np.exp(1j * theta[n : 2 * n]), theta[2 * n :]])
 
-    def basis(self, a: Array) -> Array:
-        """Return the columns whose combination is the response: real and imaginary part of a pair, then real terms."""
-        terms = self.weight / (1 - self.mu[:, None] * a)
-        return np.concatenate(
-            [terms[:, : self.pairs].real, -terms[:, : self.pairs].imag, terms[:, self.pairs :].real], 1
-        )
-
-    def fit(self, theta: Array) -> tuple[Array, Array, Array, Array]:
-        """Return the residual, the best coefficients, an orthonormal basis of the columns, and the poles."""
-        a, _ = self.poles(theta)
-        left, singular, right = np.linalg.svd(self.basis(a), full_matrices=False)
-        keep = singular > CONDITION * singular[0]
+    def fit(self, theta: Array) -> tuple[Array, Array, Array]:
+        """Return the residual, the best coefficients, and an orthonormal basis of the columns."""
+        terms, n = self.terms(self.poles(theta)), self.pairs
+        columns = np.concatenate([terms[:, :n].real, -terms[:, :n].imag, terms[:, n:].real, self.more()], 1)
+        left, singular, right = np.linalg.svd(columns, full_matrices=False)
+        keep = singular > self.condition * singular[0]
         left, singular, right = left[:, keep], singular[keep], right[keep]
-        value = self.weight * self.value
-        inner = left.T @ value
-        return left @ inner - value, right.T @ (inner / singular), left, a
+        inner = left.T @ self.wanted
+        return left @ inner - self.wanted, right.T @ (inner / singular), left
 
     def residual(self, theta: Array) -> Array:
         """Return what the best coefficients leave of the target."""
@@ -122,19 +133,18 @@ class _Problem:
 
     def jacobian(self, theta: Array) -> Array:
         """Return Kaufman's Jacobian of the residual: the part of each column's change that b cannot make up for."""
-        _, c, left, a = self.fit(theta)
+        _, c, left = self.fit(theta)
         n = self.pairs
-        _, slope = self.poles(theta)
-        b = np.concatenate([c[:n] + 1j * c[n : 2 * n], c[2 * n :]])
-        change = self.weight * b * slope * self.mu[:, None] / (1 - self.mu[:, None] * a) ** 2  # dh = Re(change dw)
+        b = np.concatenate([c[:n] + 1j * c[n : 2 * n], c[2 * n : 2 * n + self.real]])
+        change = b * self.slopes(self.poles(theta))  # of the sum: Re(change dw)
         turn = np.exp(1j * theta[n : 2 * n])
         columns = [change[:, :n] * turn, change[:, :n] * turn * 1j * theta[:n], change[:, n:]]
         jacobian: Array = np.concatenate([column.real for column in columns], 1)
         jacobian -= left @ (left.T @ jacobian)
         return jacobian
 
-    def solve(self, start: Array) -> tuple[float, Array, Array]:
-        """Return the mean square error, a and b, from this start."""
+    def move(self, start: Array, most: int = 200, tol: float = 1e-10) -> tuple[float, Array]:
+        """Return the sum of squares and the parameters that Gauss-Newton finds from a start, in so many evaluations."""
         n, r = self.pairs, self.radius
         low = np.concatenate([np.zeros(2 * n), np.full(self.real, -r)])
         high = np.concatenate([np.full(n, r), np.full(n, np.pi), np.full(self.real, r)])
@@ -143,22 +153,58 @@ class _Problem:
             np.clip(start, low + 1e-6, high - 1e-6),
             self.jacobian,
             bounds=(low, high),
-            ftol=1e-10,
-            xtol=1e-10,
+            ftol=tol,
+            xtol=tol,
             gtol=1e-14,
-            max_nfev=200,
+            max_nfev=most,
         )
-        _, c, _, a = self.fit(found.x)
+        return 2 * found.cost, found.x
+
+    def even(self) -> list[Array]:
+        """Return starts that know nothing of y: poles spread evenly, near and far."""
+        n, r = self.pairs, self.radius
+        even = (np.arange(n) + 0.5) * (np.pi / max(n, 1))
+        return [np.concatenate([np.full(n, near * r), even, near * self._real()]) for near in (0.5, 0.9)]
+
+    def _real(self) -> Array:
+        return np.linspace(-0.8, 0.8, self.real) if self.real > 1 else np.full(self.real, 0.3)
+
+
+class _Design(PoleFit):
+    """The fit of a response at given frequencies."""
+
+    def __init__(self, target: Target, pairs: int, real: int, stable: bool) -> None:
+        self.mu, self.value, self.stable = target.mu.numpy(), target.value.numpy(), stable
+        self.weight = len(self.mu) ** -0.5
+        super().__init__(self.weight * self.value, pairs, real, STABLE_RADIUS if stable else FREE_RADIUS, CONDITION)
+
+    def factors(self, w: Array) -> tuple[Array, Array]:
+        """Return a and da / dw."""
+        if self.stable:
+            return w, np.ones_like(w)
+        return 2 * w / (1 + w * w), 2 * (1 - w * w) / (1 + w * w) ** 2
+
+    def terms(self, w: Array) -> Array:
+        return np.array(self.weight / (1 - self.mu[:, None] * self.factors(w)[0]))
+
+    def slopes(self, w: Array) -> Array:
+        a, slope = self.factors(w)
+        return np.array(self.weight * slope * self.mu[:, None] / (1 - self.mu[:, None] * a) ** 2)
+
+    def solve(self, start: Array) -> tuple[float, Array, Array]:
+        """Return the mean square error, a and b, from this start."""
+        n = self.pairs
+        cost, theta = self.move(start)
+        _, c, _ = self.fit(theta)
+        a, _ = self.factors(self.poles(theta))
         b = np.concatenate([(c[:n] + 1j * c[n : 2 * n]) / 2, c[2 * n :]])
         pairs = [np.stack([v[:n], v[:n].conj()], 1).ravel() for v in (a, b)]
-        return 2 * found.cost, np.concatenate([pairs[0], a[n:]]), np.concatenate([pairs[1], b[n:]])
+        return cost, np.concatenate([pairs[0], a[n:]]), np.concatenate([pairs[1], b[n:]])
 
     def starts(self) -> list[Array]:
         """Return where to start: poles spread evenly, gathered at the steepest places, and those of AAA."""
         n, r = self.pairs, self.radius
-        even = (np.arange(n) + 0.5) * (np.pi / max(n, 1))
-        real = np.linspace(-0.8, 0.8, self.real) if self.real > 1 else np.full(self.real, 0.3)
-        out = [np.concatenate([np.full(n, near * r), even, near * real]) for near in (0.5, 0.9)]
+        real, out = self._real(), self.even()
         if n:
             steep = self._steepest(n)
             # Newman: poles of the best approximation to a step lie above it, at distances in geometric progression

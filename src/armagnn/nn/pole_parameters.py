@@ -25,7 +25,7 @@ from armagnn.filters.targets import NAMED, Target, resolve
 
 Array = npt.NDArray[Any]
 
-INSIDE: Final = 0.98
+INSIDE: Final = 0.995
 """Poles start within this part of the disk: at its edge a parameter would be infinite."""
 
 ANYWHERE: Final = "low-pass"

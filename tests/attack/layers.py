@@ -176,8 +176,56 @@ def ranks() -> Iterator[Call]:
         "distributed.ParallelStacks.operator", lambda **a: parallel().operator(**a),
         {"graph": edges(), "num_nodes": 6, "edge_weight": torch.ones(14)},
     )  # fmt: skip
+    yield from _rows()
     yield Call(
         "distributed.ParallelStacks.load_state_dict",
         lambda state: parallel().load_state_dict(state),
         {"state": conv.state_dict()},
+    )
+
+
+def _rows() -> Iterator[Call]:
+    """The rows of an operator on the one rank of this process."""
+    from armagnn.distributed import PartitionedOperator
+
+    op = graph()
+    rows = {"rowptr": op.rowptr, "col": op.col, "value": op.value}
+    fields = {"kind": "arma", "symmetric": True, "unit_diagonal": False, "shift": 0.0}
+
+    def used(part: Any) -> Any:
+        return repr(part), part @ torch.ones(part.num_nodes, 2, dtype=part.dtype)
+
+    def from_operator(op: Any, mesh: Any, starts: Any) -> Any:
+        return PartitionedOperator.from_operator(op, _world(os.getpid()) if mesh is WORLD else mesh, starts)
+
+    def from_rows(group: Any, **options: Any) -> Any:
+        return used(PartitionedOperator.from_rows(group=_world(os.getpid()) if group is WORLD else group, **options))
+
+    def part() -> Any:
+        return from_operator(op, WORLD, None)
+
+    yield Call(
+        "distributed.PartitionedOperator.from_operator", lambda **a: used(from_operator(**a)),
+        {"op": op, "mesh": WORLD, "starts": [0, 6]},
+    )  # fmt: skip
+    yield Call(
+        "distributed.PartitionedOperator.from_rows", from_rows, rows | fields | {"group": WORLD, "starts": [0, 6]}
+    )
+    yield Call(
+        "distributed.PartitionedOperator",
+        lambda halo=None, **a: used(PartitionedOperator(halo=part().halo if halo is None else halo, **a)),
+        rows | fields | {"halo": None},
+    )
+    yield Call("distributed.PartitionedOperator.matmul", lambda x: part() @ x, {"x": features()})
+    yield Call(
+        "distributed.PartitionedOperator.with_value",
+        lambda value: used(part().with_value(value)),
+        {"value": op.value * 2},
+    )
+    for name in ("total", "most"):
+        yield Call(
+            f"distributed.PartitionedOperator.{name}", lambda x, name=name: getattr(part(), name)(x), {"x": features()}
+        )
+    yield Call(
+        "distributed.PartitionedOperator.shared", lambda module: part().shared(module), {"module": ARMAConv(3, 2)}
     )

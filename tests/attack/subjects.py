@@ -104,6 +104,8 @@ def operators() -> Iterator[Call]:
         yield Call(f"{name}.with_value", lambda value, one=one: used(one.with_value(value)), {"value": one.value * 2})
         yield Call(f"{name}.to", lambda target, one=one: used(one.to(target)), {"target": torch.float64})
         yield Call(f"{name}.matmul", lambda x, one=one: one @ x, {"x": features()[: one.shape[1]]})
+    for each in ("total", "most"):
+        yield Call(f"operators.GraphOperator.{each}", lambda x, each=each: getattr(op, each)(x), {"x": x})
     yield Call(
         "operators.GraphOperator.from_edge_index", lambda **a: used(GraphOperator.from_edge_index(**a)),
         {"edge_index": index, "num_nodes": 6, "edge_weight": torch.ones(index.shape[1])} | options,

@@ -37,6 +37,11 @@ INSIDE = {  # they take the kernels' own records, built by the layers
 }  # fmt: skip
 
 
+OWN_METHODS: dict[str, tuple[type, ...]] = {"PartitionedOperator": ()}
+"""Classes of which only what they define themselves is attacked by their name: they inherit the rest from a class that
+is attacked, too."""
+
+
 def _parameters(function: Any) -> list[str]:
     try:
         return list(inspect.signature(function).parameters)
@@ -49,7 +54,9 @@ def _methods(cls: type) -> list[str]:
     found = []
     for owner in cls.__mro__:
         if owner.__module__.startswith("armagnn"):
-            for name, member in vars(owner).items():
+            for name, member in (
+                vars(owner).items() if owner in (cls, *OWN_METHODS.get(cls.__name__, cls.__mro__)) else ()
+            ):
                 function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
                 ours = inspect.isfunction(function) and "/armagnn/" in function.__code__.co_filename
                 own = 0 if isinstance(member, staticmethod) else 1  # self, whatever it is called

@@ -76,6 +76,8 @@ def test_bad_input_is_refused(group: Any, op: GraphOperator) -> None:
         (lambda: PartitionedOperator.from_operator(op, group, [0, 3]), GraphError),
         (lambda: PartitionedOperator.from_operator(op, group, [0, 10]), GraphError),
         (lambda: PartitionedOperator.from_operator(op, group, [0, "9"]), ParameterError),
+        (lambda: PartitionedOperator.from_rows(op.rowptr, op.col + 9, op.value, group, [0, 9]), GraphError),
+        (lambda: PartitionedOperator(op.rowptr, op.col + 9, op.value, part.halo), GraphError),
         (lambda: part.with_value(part.value * 2).T, UnsupportedError),
     ):
         with pytest.raises(error):

@@ -15,10 +15,11 @@ from armagnn import checks
 from armagnn.distributed.collectives import group_of, summed
 from armagnn.distributed.halo import Halo
 from armagnn.distributed.stack_masks import keep_columns
-from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError, UnsupportedError
+from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError, UnsupportedError, shown
 from armagnn.nn.activations import applied
-from armagnn.operators import CSR, GraphOperator
+from armagnn.operators import CSR, GraphOperator, entries
 from armagnn.operators.csr import fold, unfold
+from armagnn.operators.graph import check_fields
 from armagnn.torch_private import learned, transforms_active
 
 NOT_WHOLE: Final = (
@@ -61,9 +62,16 @@ class PartitionedOperator(GraphOperator):
 
     def __init__(
         self, rowptr: Tensor, col: Tensor, value: Tensor, halo: Halo, *,
-        kind: str, symmetric: bool, unit_diagonal: bool, shift: float | None,
+        kind: str = "adjacency", symmetric: bool = False, unit_diagonal: bool = False, shift: float | None = 0.0,
+        check_invariants: bool = True,
     ) -> None:  # fmt: skip
         """Hold a rank's rows; columns 0 .. n-1 are its own nodes, n .. n+H-1 those of the halo."""
+        if check_invariants:
+            checks.instance("halo", halo, Halo, "a Halo, as Halo.agree makes it")
+            entries.check_compressed(rowptr, col, value, (halo.owned, halo.owned + len(halo.wanted)))
+            check_fields((halo.owned, halo.owned), kind, shift)
+            symmetric = checks.flag("symmetric", symmetric)
+            unit_diagonal = checks.flag("unit_diagonal", unit_diagonal)
         # CSR's own __init__ would look for a transpose, which lies on all ranks
         self.rowptr, self.col, self.value, self.halo = rowptr, col, value, halo
         self.shape, self.symmetric = (halo.owned, halo.owned), symmetric
@@ -89,7 +97,9 @@ class PartitionedOperator(GraphOperator):
             raise DTypeError(f"from_operator takes a whole GraphOperator, got {type(op).__name__}.")
         group = group_of(mesh, "a PartitionedOperator")
         ranks, rank = dist.get_world_size(group), dist.get_rank(group)
-        bounds = balanced(op.rowptr, ranks) if starts is None else checked_starts(starts, ranks, op.num_nodes)
+        bounds = balanced(op.rowptr, ranks) if starts is None else checked_starts(starts, ranks)
+        if bounds[-1] != op.num_nodes:
+            raise GraphError(f"starts must end with N = {op.num_nodes}, the nodes of the operator, got {bounds[-1]}.")
         first, stop = bounds[rank], bounds[rank + 1]
         low, high = int(op.rowptr[first]), int(op.rowptr[stop])
         rowptr = op.rowptr[first : stop + 1] - low
@@ -100,11 +110,26 @@ class PartitionedOperator(GraphOperator):
 
     @classmethod
     def from_rows(
-        cls, rowptr: Tensor, col: Tensor, value: Tensor, group: dist.ProcessGroup, starts: tuple[int, ...], *,
-        kind: str = "adjacency", symmetric: bool = False, unit_diagonal: bool = False, shift: float | None = 0.0,
+        cls, rowptr: Tensor, col: Tensor, value: Tensor, group: DeviceMesh | dist.ProcessGroup, starts: Sequence[int],
+        *, kind: str = "adjacency", symmetric: bool = False, unit_diagonal: bool = False, shift: float | None = 0.0,
     ) -> PartitionedOperator:  # fmt: skip
-        """Make the operator of a rank's rows, in compressed form, with columns numbered in the whole graph."""
-        rank = dist.get_rank(group)
+        """Make the operator of a rank's rows, so that no rank ever holds the whole graph.
+
+        Args:
+            rowptr: where each of this rank's n rows starts, shape (n + 1).
+            col: the column of each nonzero, shape (nnz), numbered in the whole graph.
+            value: the nonzeros, shape (nnz).
+            group: a `DeviceMesh` of one axis, or a process group.
+            starts: the first node of each rank, and N.
+            kind: what the whole operator is, as in `GraphOperator`.
+            symmetric: the whole operator equals its transpose. Nothing checks that.
+            unit_diagonal: every diagonal entry is stored and is one.
+            shift: see `GraphOperator.shift`.
+        """
+        group = group_of(group, "a PartitionedOperator")
+        rank, ranks = dist.get_rank(group), dist.get_world_size(group)
+        starts = checked_starts(starts, ranks)
+        entries.check_compressed(rowptr, col, value, (starts[rank + 1] - starts[rank], starts[-1]))
         first, stop = starts[rank], starts[rank + 1]
         own = (col >= first) & (col < stop)
         wanted, place = torch.unique(col[~own].long(), return_inverse=True)
@@ -147,6 +172,7 @@ class PartitionedOperator(GraphOperator):
 
     def with_value(self, value: Tensor) -> Self:
         """Return the operator with other values of this rank's nonzeros, shape (nnz), differentiable in them."""
+        value = checks.real_tensor("value", value, f"({self.nnz},)")
         if value.shape != self.value.shape:
             raise ShapeError(f"value must have shape ({self.nnz},), one number per nonzero, got {tuple(value.shape)}.")
         return self._new(self.rowptr, self.col, value, self.shape, None, False)
@@ -162,7 +188,8 @@ class PartitionedOperator(GraphOperator):
         same_entries: bool = False,
     ) -> Self:
         own = self._fields(same_entries)
-        return type(self)(rowptr, col, value, self.halo.to(value.device), symmetric=symmetric, **own)
+        halo = self.halo.to(value.device)
+        return type(self)(rowptr, col, value, halo, symmetric=symmetric, check_invariants=False, **own)
 
     def require_whole(self) -> Self:
         """Raise: this is a part of an operator."""
@@ -207,7 +234,7 @@ class PartitionedOperator(GraphOperator):
         out = out + self._other @ self.halo.end(rows, pending)
         return unfold(out, x.shape) if out.shape[0] else out.reshape(x.shape)
 
-    def step(
+    def _step(
         self,
         h: Tensor,
         skip: Tensor,
@@ -219,10 +246,10 @@ class PartitionedOperator(GraphOperator):
         slope: float,
     ) -> Tensor:
         """Return a GCS step (Eq. 14), σ(L h + dropout(skip) + bias), in the parts that a fused kernel does at once."""
-        out = self @ h + (skip if seed is None else self.dropout(skip, seed, p, t))
+        out = self @ h + (skip if seed is None else self._dropout(skip, seed, p, t))
         return applied(act, slope, out if bias is None else out + bias)
 
-    def dropout(self, x: Tensor, seed: Tensor, p: float | Tensor, step: int) -> Tensor:
+    def _dropout(self, x: Tensor, seed: Tensor, p: float | Tensor, step: int) -> Tensor:
         """Return rows x of this rank's nodes, (n * batch, F) node-major or (..., n, F), each entry dropped with rate p.
 
         An entry is dropped by its number in the whole graph, so that the masks are those of one process.
@@ -247,7 +274,7 @@ class PartitionedOperator(GraphOperator):
         keep = keep_columns(seed, rate, step, shape, columns).view(x.shape)
         return torch.where(keep, x * (1.0 / (1.0 - rate)), x.new_zeros(()))
 
-    def entry_dropout(self, value: Tensor, seed: Tensor, p: float | Tensor) -> Tensor:
+    def _entry_dropout(self, value: Tensor, seed: Tensor, p: float | Tensor) -> Tensor:
         """Return the stored entries of sparse features of this rank's nodes, dropped by their numbers in the whole."""
         counts = torch.zeros(dist.get_world_size(self.halo.group), dtype=torch.int64, device=value.device)
         counts[dist.get_rank(self.halo.group)] = len(value)
@@ -259,11 +286,11 @@ class PartitionedOperator(GraphOperator):
 
     def total(self, x: Tensor) -> Tensor:
         """Return the sum of x over the ranks, for a loss: every rank gets it, and the gradient of its own part."""
-        return summed(x, self.halo.group)
+        return summed(checks.dense("x", x, "(...)"), self.halo.group)
 
     def most(self, x: Tensor) -> Tensor:
         """Return the maximum of x over the ranks."""
-        out = x.clone()
+        out = checks.dense("x", x, "(...)").clone()
         dist.all_reduce(out, dist.ReduceOp.MAX, self.halo.group)
         return out
 
@@ -272,7 +299,7 @@ class PartitionedOperator(GraphOperator):
 
         Returns the module. Its parameters become those of the first rank.
         """
-        for parameter in module.parameters():
+        for parameter in checks.instance("module", module, nn.Module, "a module of torch.nn").parameters():
             dist.broadcast(parameter.data, group=self.halo.group, group_src=0)
             if parameter.requires_grad:
                 parameter.register_hook(lambda g: summed(g, self.halo.group))  # type: ignore[no-untyped-call]
@@ -304,17 +331,12 @@ def balanced(rowptr: Tensor, ranks: int) -> tuple[int, ...]:
     return 0, *nearest.cummax(0).values.tolist(), nodes
 
 
-def checked_starts(starts: Any, ranks: int, nodes: int) -> tuple[int, ...]:
-    """Return the runs of nodes that a caller gave, if they cover all nodes once and in order."""
+def checked_starts(starts: Any, ranks: int) -> tuple[int, ...]:
+    """Return the runs of nodes that a caller gave, if there is one a rank and they are in order."""
     try:
         given = tuple(checks.integer("a start", start, 0) for start in starts)
     except TypeError as error:
         raise ParameterError("starts must be a list of the first node of each rank, and N.") from error
-    if (
-        len(given) != ranks + 1
-        or given[0] != 0
-        or given[-1] != nodes
-        or any(later < earlier for earlier, later in itertools.pairwise(given))
-    ):
-        raise GraphError(f"starts must rise from 0 to {nodes} in {ranks + 1} numbers, one a rank and N, got {given}.")
+    if len(given) != ranks + 1 or given[0] != 0 or any(a > b for a, b in itertools.pairwise(given)):
+        raise GraphError(f"starts must rise from 0 to N in {ranks + 1} numbers, one a rank and N, got {shown(given)}.")
     return given

@@ -68,7 +68,7 @@ class Recursion:
         settings, w0, late = self.settings, self.weights[0], self._bias(0)
         if not settings.early and settings.init != "zero":
             return self._step(0, op, skip if settings.init == "tied" else _product(features, w0), skip)  # type: ignore[arg-type]
-        dropped = skip if self.seed is None else op.dropout(skip, self.seed, settings.p, 0)
+        dropped = skip if self.seed is None else op._dropout(skip, self.seed, settings.p, 0)
         dropped = dropped.clone() if late is None else dropped + late  # an activation may work in place
         if settings.early:
             assert isinstance(features, Tensor)
@@ -94,8 +94,8 @@ class Recursion:
         key, p = (None, 0.0) if self.seed is None else (self.seed, self.settings.p)
         h, skip = h.reshape(shape).contiguous(), skip.reshape(shape).contiguous()
         if key is not None and isinstance(p, Tensor):  # a rate of the trial's own
-            skip, key, p = op.dropout(skip, key, p, t), None, 0.0
-        out = op.step(h, skip, late, key, p, t, self.settings.act, self.settings.slope)
+            skip, key, p = op._dropout(skip, key, p, t), None, 0.0
+        out = op._step(h, skip, late, key, p, t, self.settings.act, self.settings.slope)
         return self._finish(out).reshape(rows, channels)
 
     def _bias(self, t: int) -> Tensor | None:

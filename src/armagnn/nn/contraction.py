@@ -206,7 +206,7 @@ class _Step:
         nodes = self.op.num_nodes
         shape = (nodes, h.numel() // max(nodes, 1))
         h, skip = h.reshape(shape), skip.reshape(shape)
-        out = self.op.step(h, skip, None, None, 0.0, 0, self.settings.act, self.settings.slope)
+        out = self.op._step(h, skip, None, None, 0.0, 0, self.settings.act, self.settings.slope)
         out = out.view(-1, stacks, width)
         if self.activation is not None:  # of one stack at a time: which others have not stopped yet must not matter
             out = torch.cat([self.activation(stack) for stack in torch.split(out, 1, dim=1)], dim=1)
@@ -242,7 +242,7 @@ def converge(
     assert w is not None
     skip = recursion.skip(0, features)
     if recursion.seed is not None:
-        skip = op.dropout(skip, recursion.seed, settings.p, 0)
+        skip = op._dropout(skip, recursion.seed, settings.p, 0)
     skip = skip if bias is None else skip + bias.squeeze(0)
     skip = skip.reshape(-1, settings.stacks, settings.width)
     step = _Step(op, w.squeeze(0), skip, settings, recursion.activation)

@@ -55,4 +55,4 @@ def drop(x: Features, p: float | Tensor, training: bool, op: GraphOperator | Non
         return (
             x.with_value(kernels.dropout(x.value, seed, p, 0)) if isinstance(x, CSR) else kernels.dropout(x, seed, p, 0)
         )
-    return x.with_value(op.entry_dropout(x.value, seed, p)) if isinstance(x, CSR) else op.dropout(x, seed, p, 0)
+    return x.with_value(op._entry_dropout(x.value, seed, p)) if isinstance(x, CSR) else op._dropout(x, seed, p, 0)

@@ -43,7 +43,7 @@ class AllRows:
         """Return the maximum over all ranks of x, which is a maximum over the nodes that are here."""
         return x
 
-    def step(
+    def _step(
         self,
         h: Tensor,
         skip: Tensor,
@@ -58,10 +58,10 @@ class AllRows:
         arguments: Any = self._arguments()  # type: ignore[attr-defined]
         return kernels.gcs(*arguments, h, skip, bias, seed, p, t, act, slope)
 
-    def dropout(self, x: Tensor, seed: Tensor, p: float | Tensor, step: int) -> Tensor:
+    def _dropout(self, x: Tensor, seed: Tensor, p: float | Tensor, step: int) -> Tensor:
         """Return features with each entry zeroed with probability p, the mask a function of the seed and the step."""
         return kernels.dropout(x, seed, p, step)
 
-    def entry_dropout(self, value: Tensor, seed: Tensor, p: float | Tensor) -> Tensor:
+    def _entry_dropout(self, value: Tensor, seed: Tensor, p: float | Tensor) -> Tensor:
         """Return the stored entries of sparse features of these nodes, each zeroed with probability p."""
         return kernels.dropout(value, seed, p, 0)

@@ -113,7 +113,7 @@ class GraphOperator(AllRows, CSR):
             check_invariants=check_invariants,
         )
         if check_invariants and not traced():
-            _check_fields(self.shape, kind, shift)
+            check_fields(self.shape, kind, shift)
         self.kind, self.unit_diagonal, self.shift = kind, unit_diagonal, shift
 
     # ------------------------------------------------------------------------------------------------------- builders
@@ -374,7 +374,8 @@ def _without_shift(op: GraphOperator) -> GraphOperator:
 _kept_off_diagonal, _kept_without_shift = once_per_operator(_off_diagonal), once_per_operator(_without_shift)
 
 
-def _check_fields(shape: tuple[int, int], kind: Any, shift: Any) -> None:
+def check_fields(shape: tuple[int, int], kind: Any, shift: Any) -> None:
+    """Raise unless an operator may have this shape, this kind and this shift."""
     if shape[0] != shape[1]:
         raise ShapeError(f"an operator is square, got the shape {shape}.")
     choice("kind of operator", kind, KINDS)

@@ -302,7 +302,7 @@ class PartitionedOperator(GraphOperator):
         for parameter in checks.instance("module", module, nn.Module, "a module of torch.nn").parameters():
             dist.broadcast(parameter.data, group=self.halo.group, group_src=0)
             if parameter.requires_grad:
-                parameter.register_hook(lambda g: summed(g, self.halo.group))  # type: ignore[no-untyped-call]
+                parameter.register_hook(lambda g: summed(g, self.halo.group))
         return module
 
     def _describe(self) -> str:

@@ -60,19 +60,19 @@ class Subject:
     edge_weight: Tensor | None = None
 
 
-def learned_responses(run: Run) -> tuple[Tensor, list[StackResponse]]:
+def learned_responses(run: Run, data: Any = None) -> tuple[Tensor, list[StackResponse]]:
     """Return the frequencies ``mu`` of the run's graph and what every stack of every layer does to its own input.
 
     The weights are those of the trial that is best on validation; the graph is that of the run's dataset, of several
     the first ones of the test. Layers that have no stacks, as GCN and Chebyshev, are one; layers in one place of the
-    network are taken one by one.
+    network are taken one by one. Data that were in memory are given as `data`.
     """
-    return responses_of(subject_of(run))
+    return responses_of(subject_of(run, data))
 
 
-def subject_of(run: Run) -> Subject:
+def subject_of(run: Run, data: Any = None) -> Subject:
     """Return the trained layers of a run and what to look at them on; refuse a graph of too many frequencies."""
-    experiment = run.config.experiment()
+    experiment = run.config.experiment(data)
     net = experiment.trained(run)
     subject = _on_graphs(experiment, net) if isinstance(experiment, GraphsExperiment) else _on_nodes(experiment, net)
     if subject.num_nodes > MAX_NODES:
@@ -143,7 +143,7 @@ def draw_learned(mu: Tensor, responses: Sequence[StackResponse], title: str) -> 
             place.set_visible(True)
             scatter_response(place, mu, each.response, color="tab:grey", alpha=0.25)
             plot_response(place, *each.bands, color="tab:blue", label="h̃ (Eq. 20), in bands")
-            middles, gain = _in_bands(mu, each.gain)
+            middles, gain = in_bands(mu, each.gain)
             plot_response(place, middles, gain, color="tab:red", label="gain of energy, in bands")
             place.axhline(0, color="black", linewidth=0.5)
             place.set_ylim(*_limits(each.bands[1], gain))
@@ -154,7 +154,7 @@ def draw_learned(mu: Tensor, responses: Sequence[StackResponse], title: str) -> 
     return figure
 
 
-def _in_bands(mu: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+def in_bands(mu: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     """The median of what is known in each band of ``mu``."""
     middles = (torch.arange(BANDS, dtype=mu.dtype) + 0.5) * 2.0 / BANDS - 1.0
     band = ((mu + 1.0) / 2.0 * BANDS).long().clamp(0, BANDS - 1)

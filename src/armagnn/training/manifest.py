@@ -28,7 +28,7 @@ LARGEST_JSON = 2**27
 DIGEST = re.compile(r"[0-9a-f]{64}")
 # Every file a run may hold. Nothing else is ever read from, or removed with, a run folder.
 FILES = re.compile(
-    r"(config|graphs|tables|description|metrics|baselines)\.json|weights\.safetensors|curve\.png|trials/seed-(0|[1-9]\d{0,18})\.(json|safetensors)"
+    r"(config|graphs|tables|description|metrics|baselines)\.json|weights\.safetensors|curve\.png|report\.html|trials/seed-(0|[1-9]\d{0,18})\.(json|safetensors)"
 )
 
 

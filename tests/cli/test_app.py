@@ -80,7 +80,7 @@ def test_the_commands_stand_in_the_order_of_use(monkeypatch: pytest.MonkeyPatch)
     text = narrow(monkeypatch).invoke(app, ["--help"]).output
     places = [text.index(f"│ {name} ") for name in COMMANDS]
     assert places == sorted(places)
-    assert list(COMMANDS)[:3] == ["train", "predict", "show"]
+    assert list(COMMANDS)[:3] == ["train", "tune", "predict"]
 
 
 def test_a_command_may_be_a_function_or_a_group() -> None:

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from armagnn.cli import app
 from armagnn.data import NodeDataset
 from armagnn.errors import ArmagnnError, RunError
 from armagnn.explore.report_page import run_report
@@ -176,23 +174,8 @@ def test_data_in_memory(tmp_path: Path) -> None:
         run_report(run, other)
 
 
-def test_the_command_writes_it(trained: Run, tmp_path: Path) -> None:
-    runner = CliRunner()
-    done = runner.invoke(app, ["report", str(trained.path), "--no-responses"])
-    assert done.exit_code == 0, done.output
-    written = trained.path / "report.html"
-    assert "responses" not in sections(written.read_text(encoding="utf-8"))
-    assert Run.open(trained.path).complete  # the report is no stranger in the folder
-    written.unlink()
-    done = runner.invoke(app, ["report", str(trained.path), "--out", str(tmp_path / "a" / "b.html"), "--no-responses"])
-    assert done.exit_code == 0
-    assert (tmp_path / "a" / "b.html").exists()
-
-
 def test_what_is_no_finished_run_is_refused(trained: Run, tmp_path: Path) -> None:
-    assert CliRunner().invoke(app, ["report", str(tmp_path)]).exit_code == 2
     half = tmp_path / "half"
     Run.create(half, trained.config, "0" * 64, trained.description())
-    assert CliRunner().invoke(app, ["report", str(half)]).exit_code == 2
     with pytest.raises(RunError, match="Continue with"):
         run_report(Run.open(half))

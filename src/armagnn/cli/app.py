@@ -129,6 +129,7 @@ DATA: Final = Group(
 
 COMMANDS: Final[dict[str, Lazy | Group]] = {
     "train": Lazy("armagnn.cli.train:app", "Train a network on the nodes of a graph, or on whole graphs."),
+    "tune": Lazy("armagnn.cli.tune:app", "Search hyperparameters on validation data."),
     "predict": Lazy("armagnn.cli.finished_runs:predict", "Write the predictions of a trained run as CSV."),
     "show": Lazy("armagnn.cli.finished_runs:show", "Show what was trained and how well."),
     "report": Lazy("armagnn.cli.report:report", "Write a report of a trained run as one HTML file."),

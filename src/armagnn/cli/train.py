@@ -54,17 +54,15 @@ def command_of(kind: type[Config], help: str = "", without: str = "") -> Any:
     def command(ctx: typer.Context, **options: Any) -> None:
         given = {name: value for name, value in options.items() if value is not None}
         if ctx.invoked_subcommand is not None:
-            _refuse_before(ctx, given)
+            refuse_before(ctx, given)
             return
-        out, resume, overwrite = (given.pop(name, None) for name in ("out", "resume", "overwrite"))
-        for short, names in kind.SHORTCUTS.items():
-            if short in given:
-                given = dict.fromkeys(names, given.pop(short)) | given
-        _train(kind, given, out, resume=bool(resume), overwrite=bool(overwrite))
+        out = given.pop("out", None)
+        flags = {name: bool(given.pop(name, None)) for name in ("resume", "overwrite", "tensorboard")}
+        _train(kind, prepared(kind, given, out, resume=flags["resume"]), out, **flags)
 
     option = inspect.Parameter
     parameters = [option("ctx", option.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
-    for name, annotation in _options(kind, without).items():
+    for name, annotation in options_of(kind, without).items():
         parameters.append(option(name, option.KEYWORD_ONLY, default=None, annotation=annotation))
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer looks at
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -72,7 +70,7 @@ def command_of(kind: type[Config], help: str = "", without: str = "") -> Any:
     return command
 
 
-def _options(kind: type[Config], without: str) -> dict[str, Any]:
+def options_of(kind: type[Config], without: str) -> dict[str, Any]:
     """The options of a command, with what the help says of them."""
     found: dict[str, Any] = {}
     for each in fields(kind):
@@ -98,39 +96,66 @@ def _options(kind: type[Config], without: str) -> dict[str, Any]:
     found["out"] = Annotated[
         Path | None, typer.Option(help="The run folder.", rich_help_panel=RUN, show_default=default)
     ]
+    found["config"] = Annotated[
+        Path | None,
+        typer.Option(help="A file of options, JSON or TOML, as `armagnn tune` writes one.", rich_help_panel=RUN),
+    ]
     for name, text in (
         ("resume", "Continue an interrupted run, to the same result."),
         ("overwrite", "Replace the run in the folder."),
+        ("tensorboard", "Write logs for TensorBoard into the run folder."),
     ):
         found[name] = Annotated[bool | None, typer.Option(f"--{name}", help=text, rich_help_panel=RUN)]
     return found
 
 
-def _refuse_before(ctx: typer.Context, given: dict[str, Any]) -> None:
+def refuse_before(ctx: typer.Context, given: dict[str, Any]) -> None:
+    """Refuse options that stand before the name of a command."""
     if given:
         flag = next(iter(given)).replace("_", "-")
         raise ParameterError(f"--{flag} stands before {ctx.invoked_subcommand!r}; write the options after it.")
 
 
-def _train(kind: type[Config], typed: dict[str, Any], out: Path | None, *, resume: bool, overwrite: bool) -> None:
+def prepared(kind: type[Config], given: dict[str, Any], out: Path | None, *, resume: bool) -> dict[str, Any]:
+    """The options that were typed, with those of a file of options, and with whole paths."""
+    file = given.pop("config", None)
+    for short, names in kind.SHORTCUTS.items():
+        if short in given:
+            given = dict.fromkeys(names, given.pop(short)) | given
+    if file is not None:
+        from armagnn.training.tuning import read_options
+
+        given = read_options(file, kind) | given
+    place = kind.OF_DATA[0]
+    if place not in given and kind.NEEDS_DATA and not (resume and out):
+        if resume:
+            raise ParameterError("out is missing: name the run folder to continue with --out FOLDER.")
+        raise ParameterError(f"{place} is missing: name a folder of {kind.kind} with --{place} FOLDER.")
+    for name in (place, *kind.PATHS):  # a run is continued, and predicts, from wherever it is asked
+        if given.get(name) and (name in kind.PATHS or kind.is_path(given[name])):
+            given[name] = os.path.abspath(given[name])
+    return given
+
+
+def folder_of(kind: type[Config], typed: dict[str, Any]) -> Path:
+    """The run folder where none is named."""
+    defaults: dict[str, Any] = {each.name: each.default for each in fields(kind)}
+    place = kind.OF_DATA[0]
+    source = next((typed[name] for name in (*kind.PATHS, place) if typed.get(name)), defaults[place])
+    return Path("runs", f"{data_name(source)}-{typed.get('conv', defaults['conv'])}")
+
+
+def _train(
+    kind: type[Config], typed: dict[str, Any], out: Path | None, *, resume: bool, overwrite: bool, tensorboard: bool
+) -> None:
     """Train with the options that were typed; the others are the defaults or, with `resume`, the run's own."""
     from armagnn.cli.finished_runs import print_folds, print_report
     from armagnn.cli.progress import TrainingProgress  # these import torch, which the help does not wait for
     from armagnn.training.fold_runs import fold_folder, has_folds, train_folds
     from armagnn.training.run_folder import Run
-    from armagnn.training.trainer import train
+    from armagnn.training.trainer import Observer, train
 
-    place = kind.OF_DATA[0]
-    if place not in typed and kind.NEEDS_DATA and not (resume and out):
-        if resume:
-            raise ParameterError("out is missing: name the run folder to continue with --out FOLDER.")
-        raise ParameterError(f"{place} is missing: name a folder of {kind.kind} with --{place} FOLDER.")
-    for name in (place, *kind.PATHS):  # a run is continued, and predicts, from wherever it is asked
-        if typed.get(name) and (name in kind.PATHS or kind.is_path(typed[name])):
-            typed[name] = os.path.abspath(typed[name])
-    defaults: dict[str, Any] = {each.name: each.default for each in fields(kind)}
-    source = next((typed[name] for name in (*kind.PATHS, place) if typed.get(name)), defaults[place])
-    folder = out or Path("runs", f"{data_name(source)}-{typed.get('conv', defaults['conv'])}")
+    folder = out or folder_of(kind, typed)
     notes = notes_console()
     if resume:
         folds = has_folds(folder)
@@ -144,8 +169,13 @@ def _train(kind: type[Config], typed: dict[str, Any], out: Path | None, *, resum
         folds = bool(typed.get("folds")) and "fold" not in typed
     try:
         with TrainingProgress(config, notes) as progress:
+            observer: Observer = progress
+            if tensorboard:
+                from armagnn.training.tensorboard_log import Observers, TensorBoardLog
+
+                observer = Observers(progress, TensorBoardLog(folder / "tensorboard"))
             work: Any = train_folds if folds else train
-            run = work(config, folder, resume=resume, overwrite=overwrite, observer=progress)
+            run = work(config, folder, resume=resume, overwrite=overwrite, observer=observer)
     except KeyboardInterrupt:
         _interrupted(folder, notes)
     console = output_console()

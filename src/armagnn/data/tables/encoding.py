@@ -194,7 +194,9 @@ class TableEncoder:
             parts.append(("categories", encoder, [column.name for column in chosen]))
         for place, column in enumerate(self._of("text")):
             vocabulary = {word: number for number, word in enumerate(column.words)}
-            words = TfidfVectorizer(vocabulary=vocabulary) if vocabulary else HashingVectorizer(n_features=MOST_WORDS)
+            kind = TfidfVectorizer if vocabulary else HashingVectorizer
+            size = {"vocabulary": vocabulary} if vocabulary else {"n_features": MOST_WORDS}
+            words = kind(preprocessor=_lower, **size)
             sample[column.name] = ["word"]
             parts.append((f"text {place}", words, column.name))
         whole = ColumnTransformer(parts, sparse_threshold=1.0, verbose_feature_names_out=False)
@@ -227,6 +229,11 @@ class TableEncoder:
         if len(set(names)) < len(names):
             raise DataError("a column is encoded twice")
         return cls(columns, content["scaling"])
+
+
+def _lower(text: Any) -> str:
+    """A text in lower case; scikit-learn is given scalars of pyarrow, which are no ``str``."""
+    return str(text).lower()
 
 
 def _columns(names: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import torch
 from armagnn.data import NodeDataset
 from armagnn.errors import ArmagnnError, RunError
 from armagnn.training import NodesConfig, Run, TablePrediction, predict, train
+from armagnn.training.manifest import to_bytes
+from armagnn.training.node_training import read_schema
 from data.tables.small_tables import people, write_csv, write_people
 
 QUICK: dict[str, Any] = {"hidden": 8, "epochs": 30, "seeds": 2}
@@ -41,6 +44,27 @@ def test_the_run_has_metrics_and_baselines(trained: Run) -> None:
     assert baselines["mlp"]["test"].keys() == metrics["test"].keys()
     assert baselines["label_propagation"]["test"]["accuracy"]["mean"] > 0.5
     assert Run.open(trained.path).metrics() == metrics
+
+
+def test_baselines_of_another_form_are_refused(trained: Run, tmp_path: Path) -> None:
+    copy = shutil.copytree(trained.path, tmp_path / "copy")
+    run = Run.open(copy)
+    for content in ({"mlp": 3}, {"mlp": {"val": {}, "test": {"accuracy": {"mean": "x", "std": 0.0}}}}, {"mlp": {}}):
+        run._write("baselines.json", to_bytes(content))
+        run.manifest.write(copy)
+        with pytest.raises(RunError, match="not the results of baselines"):
+            Run.open(copy).baselines()
+
+
+def test_a_description_of_another_form_is_refused(trained: Run, tmp_path: Path) -> None:
+    copy = shutil.copytree(trained.path, tmp_path / "copy")
+    good = Run.open(copy).description()
+    for name, value in (("task", "magic"), ("classes", ["blue"]), ("num_features", 3), ("encoder", {}), ("edges", 1)):
+        run = Run.open(copy)
+        run._write("tables.json", to_bytes({**good, name: value}))
+        run.manifest.write(copy)
+        with pytest.raises(RunError, match="not the description of tables"):
+            read_schema(Run.open(copy))
 
 
 def test_predictions_have_the_persons_ids_and_classes(trained: Run) -> None:
@@ -143,8 +167,6 @@ def test_a_changed_table_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ['"fill": [', '"columns": [', '"task": "', '"outputs'])
 def test_a_damaged_description_is_refused(trained: Run, tmp_path: Path, damage: str) -> None:
-    from armagnn.training.node_training import read_schema
-
     run = Run.open(trained.path)
     path = trained.path / "tables.json"
     content = path.read_bytes()

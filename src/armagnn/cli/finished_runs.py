@@ -176,8 +176,9 @@ def _print_baselines(console: Console, run: training.Run, shown: list[tuple[str,
     for title, found in rows.items():
         cells = []
         for _, name in shown:
-            deviation = found[name]["std"]
-            cells.append(_number(name, found[name]["mean"]) + (f" ± {_number(name, deviation)}" if deviation else ""))
+            each = found.get(name)
+            deviation = f" ± {_number(name, each['std'])}" if each and each["std"] else ""
+            cells.append(_number(name, each["mean"]) + deviation if each else "")
         table.add_row(title, *cells)
     console.print(table)
 

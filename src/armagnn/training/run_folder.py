@@ -268,7 +268,16 @@ class Run:
 
     def baselines(self) -> dict[str, Any]:
         """The results of methods that ignore the edges or the features, by name; of many runs there are none."""
-        return from_bytes(self.path / BASELINES, self._read(BASELINES)) if BASELINES in self.manifest.files else {}
+        if BASELINES not in self.manifest.files:
+            return {}
+        found = from_bytes(self.path / BASELINES, self._read(BASELINES))
+        for each in found.values():
+            splits = [each.get(split) for split in ("val", "test")] if isinstance(each, dict) else [None]
+            metrics = [metric for split in splits if isinstance(split, dict) for metric in split.values()]
+            fine = all(isinstance(m, dict) and {type(m.get(k)) for k in ("mean", "std")} == {float} for m in metrics)
+            if not fine or not all(isinstance(split, dict) for split in splits):
+                raise RunError(f"{self.path / BASELINES}: not the results of baselines. {AGAIN}")
+        return found
 
     def weights(self) -> dict[str, Tensor]:
         """The weights of the best trial: finite real numbers."""

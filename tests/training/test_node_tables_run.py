@@ -34,7 +34,7 @@ def rows(run: Run, data: Any = None) -> list[dict[str, str]]:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("people")
     write_people(folder)
-    return train(config(folder, target="label"), folder / "run")
+    return train(config(folder, target="label", epochs=150), folder / "run")
 
 
 def test_the_run_has_metrics_and_baselines(trained: Run) -> None:

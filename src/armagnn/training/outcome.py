@@ -210,6 +210,40 @@ def _mean_std(metrics: list[dict[str, float]]) -> dict[str, dict[str, float]]:
     }
 
 
+def same_json(found: Any, expected: Any) -> bool:
+    """Is it the same JSON, up to the last digits? Other versions of Python sum in another order."""
+    if isinstance(expected, dict):
+        return (
+            isinstance(found, dict)
+            and found.keys() == expected.keys()
+            and all(same_json(found[name], value) for name, value in expected.items())
+        )
+    if isinstance(expected, list):
+        return isinstance(found, list) and len(found) == len(expected) and all(map(same_json, found, expected))
+    if isinstance(expected, float):
+        return isinstance(found, float) and math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-12)
+    return type(found) is type(expected) and bool(found == expected)
+
+
+def are_baselines(content: dict[str, Any]) -> bool:
+    """Has each method mean and deviation of metrics on validation and test?
+
+    Example:
+        >>> are_baselines({"mlp": {split: {"accuracy": {"mean": 0.5, "std": 0.1}} for split in ("val", "test")}})
+        True
+    """
+    for each in content.values():
+        splits = [each.get(split) for split in ("val", "test")] if isinstance(each, dict) else [None]
+        for split in splits:
+            if not isinstance(split, dict):
+                return False
+            if not all(
+                isinstance(m, dict) and type(m.get("mean")) is type(m.get("std")) is float for m in split.values()
+            ):
+                return False
+    return True
+
+
 def draw_curves(trials: Sequence[Outcome], title: str) -> bytes:
     """Draw loss and validation accuracy (of classes) over epochs, as PNG; a dot marks each trial's restored state."""
     from matplotlib.figure import Figure  # slow to import, and needed only here

@@ -16,7 +16,6 @@
 
 from __future__ import annotations
 
-import math
 import platform
 import shlex
 from collections.abc import Iterable
@@ -52,7 +51,7 @@ from armagnn.training.manifest import (
     sha256,
     to_bytes,
 )
-from armagnn.training.outcome import Outcome, best_trial, draw_curves, summarise
+from armagnn.training.outcome import Outcome, are_baselines, best_trial, draw_curves, same_json, summarise
 
 METRICS, WEIGHTS, CURVE, BASELINES = "metrics.json", "weights.safetensors", "curve.png", "baselines.json"
 HEAD = {"format", "version", "kind", "config", "seeds", "dataset_sha256", "versions"}
@@ -262,7 +261,7 @@ class Run:
         """The content of ``metrics.json``, which says what the trials say."""
         self.require_complete()
         found = from_bytes(self.path / METRICS, self._read(METRICS))
-        if not _alike(found, summarise(self.trials(), self.config.stop_on)):
+        if not same_json(found, summarise(self.trials(), self.config.stop_on)):
             raise RunError(f"{self.path / METRICS}: not the summary of the trials. {AGAIN}")
         return found
 
@@ -271,12 +270,8 @@ class Run:
         if BASELINES not in self.manifest.files:
             return {}
         found = from_bytes(self.path / BASELINES, self._read(BASELINES))
-        for each in found.values():
-            splits = [each.get(split) for split in ("val", "test")] if isinstance(each, dict) else [None]
-            metrics = [metric for split in splits if isinstance(split, dict) for metric in split.values()]
-            fine = all(isinstance(m, dict) and {type(m.get(k)) for k in ("mean", "std")} == {float} for m in metrics)
-            if not fine or not all(isinstance(split, dict) for split in splits):
-                raise RunError(f"{self.path / BASELINES}: not the results of baselines. {AGAIN}")
+        if not are_baselines(found):
+            raise RunError(f"{self.path / BASELINES}: not the results of baselines. {AGAIN}")
         return found
 
     def weights(self) -> dict[str, Tensor]:
@@ -369,21 +364,6 @@ def _written(outcome: Outcome, most_epochs: int) -> dict[str, Any]:
     except (TypeError, AttributeError, ValueError, ArithmeticError) as error:
         raise ParameterError(f"trial cannot be kept: {error}") from error
     return content
-
-
-def _alike(found: Any, expected: Any) -> bool:
-    """Is it the same JSON, up to the last digits? Other versions of Python sum in another order."""
-    if isinstance(expected, dict):
-        return (
-            isinstance(found, dict)
-            and found.keys() == expected.keys()
-            and all(_alike(found[name], value) for name, value in expected.items())
-        )
-    if isinstance(expected, list):
-        return isinstance(found, list) and len(found) == len(expected) and all(map(_alike, found, expected))
-    if isinstance(expected, float):
-        return isinstance(found, float) and math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-12)
-    return type(found) is type(expected) and bool(found == expected)
 
 
 def _trial_files(seed: int) -> tuple[str, str]:

@@ -104,6 +104,14 @@ def test_the_state_is_pygs() -> None:
     }
 
 
+@pytest.mark.parametrize(("ours", "theirs"), [(True, False), (False, True), (False, False)])
+def test_a_state_loads_with_the_counter_or_without(ours: bool, theirs: bool) -> None:
+    saved, norm = NodeBatchNorm(3, counted=theirs), NodeBatchNorm(3, counted=ours)
+    saved(torch.randn(5, 3))
+    norm.load_state_dict(dict(saved.state_dict()))
+    assert torch.equal(norm.running_var, saved.running_var)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("counted", [True, False])
 def test_reset(counted: bool) -> None:
     norm = NodeBatchNorm(3, counted=counted)

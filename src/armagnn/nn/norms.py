@@ -51,6 +51,13 @@ class NodeBatchNorm(nn.BatchNorm1d):
         if self.num_batches_tracked is not None:
             self.num_batches_tracked.zero_()
 
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
+        if self.num_batches_tracked is None:  # torch would put one into a state that has none
+            state_dict.pop(f"{prefix}num_batches_tracked", None)
+            nn.Module._load_from_state_dict(self, state_dict, prefix, *args)
+            return
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
     def forward(self, x: Tensor) -> Tensor:
         """Return the normalised features, shape (..., N, F)."""
         if not transforms_active():

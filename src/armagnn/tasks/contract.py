@@ -52,8 +52,18 @@ class TaskNet(nn.Module):
     @checked
     def trial_axis(self, name: str) -> int:
         """Where the trials go among the axes of a parameter, for `Trials`: first, as batched products want it."""
-        checks.choice("parameter", name, (known for known, _ in self.named_parameters()))
+        checks.choice("parameter", name, weights_of(self))
         return 0
+
+
+def weights_of(network: nn.Module) -> dict[str, Tensor]:
+    """The numbers that each trial has of its own: the parameters, and what else of the state changes in training.
+
+    The running means of a norm are such: they are no parameters, but are kept with them.
+    """
+    found: dict[str, Tensor] = dict(network.named_parameters())
+    buffers = {name: buffer for name, buffer in network.named_buffers() if buffer.is_floating_point()}
+    return found | {name: buffers[name] for name in network.state_dict() if name in buffers} if buffers else found
 
 
 def set_layer_rates(convs: Iterable[nn.Module], skip: float | Tensor, inside: float | Tensor | None = None) -> None:

@@ -7,24 +7,31 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.data import NodeDataset, Scaler
 from armagnn.errors import ParameterError
-from armagnn.nn import make_conv
+from armagnn.nn import activations, make_conv
 from armagnn.nn.conv import check_features
 from armagnn.nn.feature_dropout import check_rate, drop
 from armagnn.nn.layer_registry import find_layer
+from armagnn.nn.norms import make_norm
 from armagnn.operators import CSR, GraphOperator
 from armagnn.tasks import RATES
-from armagnn.tasks.contract import TaskNet, ask, set_layer_rates
+from armagnn.tasks.contract import TaskNet, ask, set_layer_rates, weights_of
 from armagnn.torch_private import transforms_active
 
 FEW: Final = 1 << 18
 """Numbers of a graph and its features that one thread goes through as fast as two: a few hundred microseconds."""
+
+DEEPEST: Final = 1000
+"""The most convolutions of a network."""
+
+JUMPS: Final = ("none", "last", "cat", "max")
+"""How the outputs of all convolutions are put together, see `NodeNet`."""
 
 Predict = Callable[[Tensor | CSR, GraphOperator | None], Tensor]
 
@@ -51,6 +58,12 @@ class NodeNet(TaskNet):
     units in all) and are averaged in the second, as its authors have it. The hidden layers of GIN's MLPs have `hidden`
     units in both.
 
+    A network may be deeper: between the two there are `depth` - 2 convolutions with `hidden` units, the `middle`. With
+    a norm a hidden layer is act(norm(conv(X))), where ARMA of several steps T has the activation inside, too. With
+    `residual` a layer of `hidden` inputs and outputs adds its input to its output. With `jk` all convolutions are
+    hidden layers, and a linear map of their outputs follows: of the ``last``, of all side by side (``cat``), or of
+    their maximum (``max``).
+
     Args:
         method: ``arma``, ``gcn``, ``chebyshev``, ``cayley``, ``gat``, ``sage``, ``gin`` or ``mlp``.
         in_channels: features of a node.
@@ -62,6 +75,10 @@ class NodeNet(TaskNet):
         skip_dropout: drop rate of ARMA's skip connections.
         options: hyperparameters of both convolutions, as `make_conv` takes them.
         last: what is different in the second one.
+        depth: number of convolutions.
+        norm: ``none``, ``batch`` (over all nodes) or ``layer`` (over the features of each node).
+        jk: ``none``, ``last``, ``cat`` or ``max``.
+        residual: add the input of a layer to its output.
 
     Example:
         >>> from armagnn.data import load
@@ -85,18 +102,33 @@ class NodeNet(TaskNet):
         skip_dropout: float = 0.0,
         options: Mapping[str, Any] | None = None,
         last: Mapping[str, Any] | None = None,
+        depth: int = 2,
+        norm: str = "none",
+        jk: str = "none",
+        residual: bool = False,
     ) -> None:
         super().__init__()
+        checks.integer("depth", depth, 2, DEEPEST)
+        self.jk = checks.choice("jk", jk, JUMPS)
         if hidden < 1:
             raise ParameterError(f"hidden is {hidden}; the network needs at least 1 hidden unit.")
         for name, rate in zip(RATES, (input_dropout, hidden_dropout, skip_dropout), strict=True):
             checks.probability(name, rate)
         own: dict[str, dict[str, Any]] = {"gat": {"concat": True}, "gin": {"hidden": hidden}}
         first = own.get(method, {}) | dict(options or {})
-        second = first | ({"concat": False} if method == "gat" else {}) | dict(last or {})
-        self.conv1 = make_conv(method, in_channels, hidden, act=act, **first)
-        self.conv2 = make_conv(method, hidden, num_classes, act=None, **second)
-        self.method = method
+        second = first | ({"concat": False} if method == "gat" and jk == "none" else {}) | dict(last or {})
+        steps = first.get("num_layers", 1) if method == "arma" else 1
+        inside = act if norm == "none" or steps > 1 else None
+        self.conv1 = make_conv(method, in_channels, hidden, act=inside, **first)
+        self.middle = nn.ModuleList(make_conv(method, hidden, hidden, act=inside, **first) for _ in range(depth - 2))
+        if jk == "none":
+            self.conv2 = make_conv(method, hidden, num_classes, act=None, **second)
+        else:
+            self.conv2 = make_conv(method, hidden, hidden, act=inside, **second)
+            self.lin = nn.Linear(hidden * (depth if jk == "cat" else 1), num_classes)
+        norms = [make_norm(norm, hidden) for _ in range(depth - (jk == "none"))]
+        self.norms = nn.ModuleList(each for each in norms if each is not None)
+        self.method, self.act, self.residual = method, act, residual
         self.input_dropout: float | Tensor
         self.hidden_dropout: float | Tensor
         self.set_rates(input_dropout, hidden_dropout, skip_dropout)
@@ -104,7 +136,7 @@ class NodeNet(TaskNet):
     def set_rates(self, input: float | Tensor, hidden: float | Tensor, skip: float | Tensor) -> None:
         """Change the drop rates; a tensor without axes may differ from trial to trial under vmap."""
         check_rate(input)
-        set_layer_rates((self.conv1, self.conv2), skip, inside=hidden)
+        set_layer_rates(self.convs, skip, inside=hidden)
         self.input_dropout, self.hidden_dropout = input, hidden
 
     @checked
@@ -114,7 +146,7 @@ class NodeNet(TaskNet):
         They are the first axis, as batched products want it; but in the weights of the first convolution, which sparse
         features are multiplied with, they follow the axis of the features: so the product folds them without a copy.
         """
-        known = dict(self.named_parameters())
+        known = weights_of(self)
         shape = known[checks.choice("parameter", name, known)].shape
         inputs = self.conv1.in_channels
         return 1 + list(shape).index(inputs) if name.startswith("conv1") and inputs in shape[:-1] else 0
@@ -123,9 +155,31 @@ class NodeNet(TaskNet):
     def forward(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
         """Logits (N, C) from features (N, F), dense or sparse."""
         x = check_features(x, self.conv1.in_channels)
-        hidden = self.conv1(drop(x, self.input_dropout, self.training), op)
-        logits: Tensor = self.conv2(drop(hidden, self.hidden_dropout, self.training), op)
+        first, *others = self.convs
+        x = self._normalised(0, first(drop(x, self.input_dropout, self.training), op))
+        states = [x]
+        for index, conv in enumerate(others, start=1):
+            out: Tensor = conv(drop(x, self.hidden_dropout, self.training), op)
+            if self.jk == "none" and conv is self.conv2:
+                return out
+            out = self._normalised(index, out)
+            x = x + out if self.residual else out
+            states.append(x)
+        if self.jk == "cat":
+            x = torch.cat(states, -1)
+        elif self.jk == "max":
+            x = torch.stack(states).amax(0)
+        logits: Tensor = self.lin(drop(x, self.hidden_dropout, self.training))
         return logits
+
+    @property
+    def convs(self) -> tuple[nn.Module, ...]:
+        """All convolutions, in their order."""
+        return (self.conv1, *self.middle, self.conv2)
+
+    def _normalised(self, index: int, x: Tensor) -> Tensor:
+        """The output of a hidden layer, with norm and activation if there is a norm."""
+        return activations.apply(self.act, self.norms[index](x)) if self.norms else x
 
 
 @dataclass(frozen=True)

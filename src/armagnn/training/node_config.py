@@ -81,6 +81,7 @@ class NodesConfig(Config):
     LIMITS: ClassVar[Mapping[str, tuple[int, int]]] = {
         **Config.LIMITS,
         "last_stacks": (0, MOST_STEPS),
+        "depth": (2, MOST_STEPS),
         "split_seed": (0, 2**63 - 1),
         "folds": (0, MOST_FOLDS),
         "fold": (0, MOST_FOLDS - 1),
@@ -94,9 +95,12 @@ class NodesConfig(Config):
         "task": ("auto", "classes", "labels", "number"),
         "unknown": ("error", "drop"),
         "text_by": ("hashing", "tfidf"),
+        "norm": ("none", "batch", "layer"),
+        "jk": ("none", "last", "cat", "max"),
     }
     LATER: ClassVar[Mapping[str, Any]] = {
         "features": "kind", "init": "linear", "balance": False, "baselines": True,
+        "depth": 2, "norm": "none", "jk": "none", "residual": False,
         **dict.fromkeys((*COLUMNS, "nodes", "edges"), ""),
         "directed": False, "unknown": "error", "task": "auto", "text_by": "hashing",
         "val": 0.2, "test": 0.2, "split_seed": 0, "folds": 0, "fold": 0,
@@ -157,6 +161,15 @@ class NodesConfig(Config):
     )
     last_stacks: int = option(0, "K of the second convolution.", shown="as the first")
     act: str = option("relu", "Activation of the hidden layer, e.g. relu or elu.")
+    depth: int = option(2, "Convolutions, one after another; each is a hidden layer but the last.")
+    norm: str = option(
+        "none",
+        "Norm of the hidden layers, before the activation: none, batch (over all nodes) or layer (of each node).",
+    )
+    residual: bool = option(False, "Add the input of a hidden layer to its output, where both have the same size.")
+    jk: str = option(
+        "none", "A linear map of the hidden layers puts out: none, of the last, of all (cat), of their maximum (max)."
+    )
     init: str = option("linear", "Start of arma's recursion: linear (X W0), zero, or tied (W0 = V).")
     input_dropout: float = option(0.75, "Drop rate of the input features.", shown=PAPERS)
     hidden_dropout: float = option(0.75, "Drop rate of the hidden units.", shown=PAPERS)
@@ -179,6 +192,9 @@ class NodesConfig(Config):
             raise ParameterError(
                 f"{missing} is missing: name a table of nodes and a table of edges (--{missing} FILE)."
             )
+        repeated = self.conv not in ("arma", "rational", "chebyshev", "cayley")
+        if repeated and self.depth > 2 and self.depth * self.layers > MOST_STEPS:
+            raise ParameterError(f"depth is {self.depth} and layers {self.layers}: {MOST_STEPS} layers at most in all.")
         given = [name for name, usual in self.LATER.items() if name in TABLES_ONLY and getattr(self, name) != usual]
         if given and not self.tables:
             raise ParameterError(f"{given[0]} belongs to tables: name them with --nodes FILE --edges FILE.")

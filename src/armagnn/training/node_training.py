@@ -136,6 +136,10 @@ def make_node_network(config: NodesConfig, in_channels: int, outputs: int) -> No
         skip_dropout=config.skip_dropout,
         options=conv_options(config.conv, config.stacks, config.layers) | start,
         last=conv_options(config.conv, config.last_stacks or config.stacks, config.layers),
+        depth=config.depth,
+        norm=config.norm,
+        jk=config.jk,
+        residual=config.residual,
     )
 
 

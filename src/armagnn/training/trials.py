@@ -26,7 +26,7 @@ from armagnn.errors import ParameterError, RunError, shown
 from armagnn.kernels import backend
 from armagnn.kernels.random import keys, seeded, source
 from armagnn.nn.feature_dropout import Zero
-from armagnn.tasks.contract import Predict, Room, Task
+from armagnn.tasks.contract import Predict, Room, Task, weights_of
 from armagnn.torch_private import tree_map
 from armagnn.training.cuda_graphs import EAGER, Recorder
 from armagnn.training.outcome import Outcome, Setting
@@ -35,7 +35,7 @@ from armagnn.training.stopping import ALL_RULES, Keeper, check_state, check_stop
 from armagnn.training.surroundings import Threads, surroundings
 
 DRAWS: Final = 64
-"""The most seeds of masks that a network may draw in one forward pass."""
+"""Seeds of masks for one forward pass; a deep network has more, see `Trials.draws`."""
 
 AHEAD: Final = 128
 """Steps whose seeds are drawn at a time."""
@@ -106,7 +106,9 @@ class Trials:
         self.settings = list(settings)
         networks: list[Any] = [_drawn(build, setting.seed, dtype) for setting in settings]
         self.network = cast(Any, networks[0].to(self.device))
-        states = [dict(network.named_parameters()) for network in networks]
+        states = [weights_of(network) for network in networks]
+        self.learned = {name for name, _ in self.network.named_parameters()}
+        self.draws = max(DRAWS, 2 * sum(1 for _ in self.network.modules()))  # more seeds leave the first as they are
         self.axes = {name: self.network.trial_axis(name) for name in states[0]}
         self.params = {
             name: torch.stack([state[name].detach().cpu() for state in states], self.axes[name]).to(self.device)
@@ -122,8 +124,8 @@ class Trials:
         def numbers(values: Sequence[float]) -> Tensor:
             return torch.tensor(values, dtype=torch.float64, device=device)
 
-        for param in self.params.values():
-            param.requires_grad_()
+        for name in self.learned:
+            self.params[name].requires_grad_()
         self.mean = {name: torch.zeros_like(param) for name, param in self.params.items()}
         self.square = {name: torch.zeros_like(param) for name, param in self.params.items()}
         self.keepers = [Keeper(rule, self.patience, self.params, self.axes, trials) for rule in self.rules]
@@ -138,7 +140,7 @@ class Trials:
         self.history = torch.full((self.epochs, 3, trials), torch.nan, dtype=torch.float64, device=device)
         self.epoch = torch.zeros(1, dtype=torch.int64, device=device)
         self.step = torch.zeros(1, dtype=torch.int64, device=device)  # of this epoch
-        self.seeds = torch.zeros(AHEAD, trials, DRAWS, dtype=torch.int64, device=device)
+        self.seeds = torch.zeros(AHEAD, trials, self.draws, dtype=torch.int64, device=device)
         self.done, self._ready = 0, -1
         self.spent = [0.0] * trials
 
@@ -221,10 +223,11 @@ class Trials:
                 return self.task.loss(self._predict(params), batch, target)
 
         losses: Tensor = self._mapped(single, self.params, seeds, self.rates, self.target)
-        gradients = torch.autograd.grad(losses.sum(), list(self.params.values()), allow_unused=True)
+        learned = {name: param for name, param in self.params.items() if name in self.learned}
+        gradients = torch.autograd.grad(losses.sum(), list(learned.values()), allow_unused=True)
         adam, count = backend(self.device).adam, (count + 1).double().squeeze(0)
         with torch.no_grad():
-            for (name, param), gradient in zip(self.params.items(), gradients, strict=True):
+            for (name, param), gradient in zip(learned.items(), gradients, strict=True):
                 if gradient is not None:
                     decay = self.free if name.endswith("bias") or param.dim() < 3 else self.decay
                     tensors = (param.detach(), gradient, self.mean[name], self.square[name])
@@ -250,7 +253,7 @@ class Trials:
 
     def _draw_seeds(self, step: int) -> None:
         start = step // AHEAD * AHEAD
-        self.seeds.copy_(keys(self.seed, range(start, start + AHEAD), DRAWS))
+        self.seeds.copy_(keys(self.seed, range(start, start + AHEAD), self.draws))
 
     # ------------------------------------------------------------------------------------------------------------ run
 
@@ -367,8 +370,8 @@ class Trials:
         for name in ("params", "mean", "square"):
             kept = {k: v.detach().index_select(self.axes[k], chosen) for k, v in getattr(self, name).items()}
             setattr(self, name, kept)
-        for param in self.params.values():
-            param.requires_grad_()
+        for name in self.learned:
+            self.params[name].requires_grad_()
         for keeper in self.keepers:
             keeper.select(chosen)
         for name in ("seed", "lr", "decay", "rates", "free", "target", "active", "losses"):

@@ -26,7 +26,7 @@ from armagnn.data.arrays import read_file
 from armagnn.errors import DataError, ParameterError, shown
 from armagnn.files import write_atomic
 
-Kind = Literal["nodes", "multilabel", "graphs", "images", "documents", "signals", "molecules"]
+Kind = Literal["nodes", "multilabel", "graphs", "images", "documents", "signals", "molecules", "splits"]
 KINDS: Final = get_args(Kind)
 FILE: Final = "catalogue.json"
 FORMAT: Final = "armagnn data catalogue 1"
@@ -56,6 +56,7 @@ class Entry:
         differences: how the file differs from what the paper used, in sentences.
         statistics: what was counted when the user added it.
         folder: where the files are, if a package carries them.
+        subfolder: a folder in a folder of data where the files may be, too.
     """
 
     file: str
@@ -70,6 +71,7 @@ class Entry:
     differences: str = ""
     statistics: Mapping[str, Any] = field(default_factory=dict)
     folder: str = ""
+    subfolder: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.file, str) or not isinstance(self.also, Mapping):

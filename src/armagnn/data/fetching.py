@@ -21,10 +21,11 @@ from armagnn.files import write_atomic
 Get = Callable[[str], bytes]
 PLANETOID: Final = "https://github.com/tkipf/gcn/raw/master/gcn/data/"
 TU: Final = "https://www.chrsmrrs.com/graphkerneldatasets/"
+HETEROPHILY: Final = "https://github.com/yandex-research/heterophilous-graphs/raw/main/data/"
 PPI: Final = "https://data.dgl.ai/dataset/ppi.zip"
 MAX_BYTES: Final = 2**30
 TIMEOUT: Final = 60.0
-_READABLE = ("nodes", "multilabel", "graphs")
+_READABLE = ("nodes", "multilabel", "graphs", "splits")
 
 
 def download(url: str) -> bytes:
@@ -84,6 +85,8 @@ def _convert(name: str, entry: Entry, get: Get) -> bytes:
         return pack_arrays(convert_tu(title, get(f"{TU}{title}.zip")))
     if name == "ppi":
         return pack_arrays(convert_ppi(get(PPI)))
+    if entry.kind == "splits":
+        return get(HETEROPHILY + entry.file)
     if name == "mnist":
         return pack_arrays(convert_mnist())
     if name == "20news":

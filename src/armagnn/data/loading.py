@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
-from armagnn.checks import choice, instance
+from armagnn.checks import choice, instance, integer
 from armagnn.data.arrays import check_digest, opened, path_of, read_file, sha256_of
 from armagnn.data.catalogue import (
     DATA_VARIABLE,
@@ -25,6 +25,7 @@ from armagnn.data.graphs import GraphsDataset
 from armagnn.data.node_files import parse_node_file, read_node_file
 from armagnn.data.nodes import NodeDataset
 from armagnn.data.scaling import FEATURES, Features
+from armagnn.data.sets.heterophily import parse_splits_file
 from armagnn.data.sets.mnist import parse_mnist
 from armagnn.data.sets.news import parse_news
 from armagnn.data.sets.ppi import parse_multilabel_file
@@ -44,7 +45,7 @@ HOLDS: Final = {
 
 
 def load(
-    name: str | os.PathLike[str], *, split: str = "public", seed: int | None = None, features: Features = "auto"
+    name: str | os.PathLike[str], *, split: str | int = "public", seed: int | None = None, features: Features = "auto"
 ) -> NodeDataset:
     """Load a dataset of nodes by its name in the catalogue, or from your own file by a path that ends in ``.npz``.
 
@@ -52,7 +53,8 @@ def load(
     variable ``ARMAGNN_DATA`` names, then in the user's data folder, then in ``../shared/data``. A file of the
     catalogue must have the SHA-256 that is written there; your own file is checked for everything else (see
     :func:`read_node_file`). ``split="random"`` draws another split with `seed` (0 if not given), of the sizes of the
-    public one: see :meth:`NodeDataset.with_random_split`.
+    public one: see :meth:`NodeDataset.with_random_split`. The heterophily benchmarks have ten fixed splits, `split` 0
+    to 9, of which the first is the public one.
 
     `features` says how X is scaled: ``"rows"`` (each row divided by its sum, for bags of words), ``"standardise"`` (on
     the training nodes) or ``"none"``. By default a dataset of the catalogue has its own scaling, and your own files are
@@ -65,12 +67,17 @@ def load(
         >>> load("cora", split="random", seed=3).train_idx[:5]
         tensor([26, 29, 41, 65, 66])
     """
-    if choice("split", split, SPLITS) == "public" and seed is not None:
+    fixed = 0 if isinstance(split, str) else integer("split", split, 0, extra=" (or 'public', or 'random')")
+    if (not isinstance(split, str) or choice("split", split, SPLITS) == "public") and seed is not None:
         raise ParameterError(f"seed={shown(seed)} draws a random split: pass split='random' as well.")
     choice("scaling of features", features, FEATURES)
     name = path_of(name)
     own = name.endswith(".npz")
-    data = read_node_file(name, features=features) if own else load_any(name, NodeDataset, features=features)
+    if not isinstance(split, str) and (own or find_entry(name).kind != "splits"):
+        raise ParameterError(f"split={split}: {name} has one split; numbers are for datasets with several.")
+    data = (
+        read_node_file(name, features=features) if own else load_any(name, NodeDataset, features=features, split=fixed)
+    )
     return data.with_random_split(0 if seed is None else seed) if split == "random" else data
 
 
@@ -111,10 +118,12 @@ def prepared_name(name: str) -> str:
     return f"{name}-words"
 
 
-def load_any(name: str, wanted: type[DatasetT] | None = None, *, features: Features = "auto") -> DatasetT:
+def load_any(
+    name: str, wanted: type[DatasetT] | None = None, *, features: Features = "auto", split: int = 0
+) -> DatasetT:
     """Load a dataset of the catalogue, of whatever kind, or only if it is what is `wanted`."""
     entry, called = find_entry(name), name
-    nodes, graphs = entry.kind in ("nodes", "multilabel"), entry.kind in ("graphs", "molecules")
+    nodes, graphs = entry.kind in ("nodes", "multilabel", "splits"), entry.kind in ("graphs", "molecules")
     made: Any = NodeDataset if nodes else GraphsDataset if graphs else SignalsDataset
     if wanted not in (None, made):
         what, command, loader = HOLDS[made]
@@ -135,13 +144,16 @@ def load_any(name: str, wanted: type[DatasetT] | None = None, *, features: Featu
             content, more.content(), name=name, source=source, graphs_source=more.source, provenance=entry.title
         )
     else:
-        data = parse(entry, content, name=name, source=source, features=features)
+        data = parse(entry, content, name=name, source=source, features=features, split=split)
     found: DatasetT = data
     return found
 
 
-def parse(entry: Entry, content: bytes, *, name: str, source: str, features: Features = "auto") -> Any:
+def parse(entry: Entry, content: bytes, *, name: str, source: str, features: Features = "auto", split: int = 0) -> Any:
     """Turn the bytes of a file into the dataset of its kind."""
+    if entry.kind == "splits":
+        title = entry.title
+        return parse_splits_file(content, name=name, source=source, provenance=title, features=features, split=split)
     if entry.kind == "multilabel":
         # the parser itself says how much of the labels there is
         title = entry.title.partition(" (")[0]
@@ -215,10 +227,11 @@ def find(entry: Entry, name: str, file: str | None = None) -> Place | None:
     if entry.embedded:
         return Place(Path(entry.folder, file), (sha256,), embedded=True)
     for folder in folders():
-        if (folder / file).is_file():
-            own = read_user_catalogue(folder).get(name)
-            more = (own.sha256,) if own is not None and own.file == file else ()
-            return Place(folder / file, tuple(dict.fromkeys([sha256, *more])), embedded=False)
+        for path in dict.fromkeys([folder / file, folder / entry.subfolder / file]):
+            if path.is_file():
+                own = read_user_catalogue(folder).get(name)
+                more = (own.sha256,) if own is not None and own.file == file else ()
+                return Place(path, tuple(dict.fromkeys([sha256, *more])), embedded=False)
     return None
 
 

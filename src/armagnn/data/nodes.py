@@ -56,6 +56,7 @@ class NodeDataset:
         notes: what was done with your own file or tables to make this of them, in sentences.
         ids: the id of each node in your tables.
         schema: how your tables were read, and the names of their classes.
+        metric: what the benchmark of the data judges by, "accuracy" or "roc_auc".
 
     Example:
         >>> from armagnn.data import load
@@ -82,6 +83,7 @@ class NodeDataset:
     notes: tuple[str, ...] = ()
     ids: NodeIds | None = None
     schema: TableSchema | None = None
+    metric: str = "accuracy"
 
     @classmethod
     def from_tables(cls, nodes: Any, edges: Any, target: str | Sequence[str] = (), **options: Any) -> NodeDataset:

@@ -24,7 +24,8 @@ FEATURES: Final = get_args(Features)
 - ``standardise``: from each column its mean is subtracted, and it is divided by its deviation; both are those of the
   training nodes. See `standardised`.
 - ``none``: features are taken as they are.
-- ``auto``: a dataset of the catalogue has its own scaling (Cora, Citeseer and Pubmed ``rows``, PPI ``standardise``);
+- ``auto``: a dataset of the catalogue has its own scaling (Cora, Citeseer and Pubmed ``rows``, PPI ``standardise``, the
+  heterophily benchmarks ``none``);
   your own are standardised.
 - ``kind``: what the kind of file had in armagnn 0.1, also for your own: ``rows`` for a graph of nodes with one label
   each, ``standardise`` for many labels. Runs of that version are read so.
@@ -39,7 +40,7 @@ CONSTANT: Final = 1e-12
 ROWS: Final = "features: each row is divided by the sum of its absolute values."
 NONE: Final = "features: taken as they are."
 
-OF_KIND: Final[dict[str, Features]] = {"nodes": "rows", "multilabel": "standardise"}
+OF_KIND: Final[dict[str, Features]] = {"nodes": "rows", "multilabel": "standardise", "splits": "none"}
 """The scaling of the files of the catalogue, by the kind of file."""
 
 

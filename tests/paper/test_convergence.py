@@ -124,3 +124,11 @@ def test_the_committed_cells_are_complete() -> None:
             wanted = (name, method, protocol)
             cell = [row["seed"] for row in found if (row["dataset"], row["method"], row["protocol"]) == wanted]
             assert sorted(map(int, cell)) == list(range(10)), wanted
+
+
+def test_one_rational_layer_reaches_the_end_of_a_chain() -> None:
+    options = convergence.methods("chain-50")["rational", "K=1"]
+    metrics = convergence.train(convergence.chain(40, (2, 2, 4)), options, 0)
+    assert metrics["accuracy"] == 100.0
+    assert metrics["steps"] <= 41
+    assert ("rational", "K=1") not in convergence.methods("cora")

@@ -249,6 +249,8 @@ def _sequence(elements: Sequence[Read], length: int | None = None) -> Read:
         if length is not None and len(value) != length:
             raise _Other(value)
         if isinstance(value, range) or not elements:
+            for part in value[:1] if elements else ():
+                elements[0](part)
             return value
         found = [elements[min(place, len(elements) - 1)](part) for place, part in enumerate(value)]
         return tuple(found) if isinstance(value, tuple) else found

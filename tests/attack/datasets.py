@@ -66,6 +66,38 @@ def node_tables() -> tuple[dict[str, Any], dict[str, Any], str]:
     return nodes, {"source": list("abcdefg"), "target": list("bcdefgh")}, "label"
 
 
+def _of_other_libraries() -> Iterator[Call]:
+    import networkx
+    from torch_geometric.data import Data
+
+    club, edge = networkx.karate_club_graph(), torch.tensor([[0, 1, 2], [1, 2, 0]])
+    one = Data(x=torch.rand(9, 3), edge_index=edge, y=torch.arange(9) % 3)
+    yield Call(
+        "data.NodeDataset.from_networkx", lambda **a: repr(NodeDataset.from_networkx(**a)),
+        {"graph": club, "target": "club", "attributes": ["club"], "seed": 0},
+    )  # fmt: skip
+    yield Call(
+        "data.NodeDataset.from_pyg", lambda **a: repr(NodeDataset.from_pyg(**a)),
+        {"data": one, "directed": False, "features": "none", "val": 0.2, "test": 0.2, "seed": 0, "split": 0,
+         "name": "pyg"},
+    )  # fmt: skip
+    shapes = [networkx.path_graph(3), networkx.cycle_graph(3)]
+    yield Call(
+        "data.GraphsDataset.from_networkx", lambda **a: repr(GraphsDataset.from_networkx(**a)),
+        {"items": shapes, "y": ["path", "ring"], "attributes": None, "name": "networkx"},
+    )  # fmt: skip
+    two = [Data(x=torch.ones(3, 3), edge_index=edge, y=torch.tensor([c])) for c in (0, 1)]
+    yield Call(
+        "data.GraphsDataset.from_pyg", lambda **a: repr(GraphsDataset.from_pyg(**a)), {"items": two, "name": "pyg"}
+    )
+    yield Call(
+        "data.GraphsDataset.from_tables", lambda **a: repr(GraphsDataset.from_tables(**a)),
+        {"graphs": {"graph": ["a", "b"], "label": ["ring", "path"]},
+         "nodes": {"graph": list("aaabb"), "id": list(range(5)), "colour": [1.0, 2.0, 3.0, 1.0, 2.0]},
+         "edges": {"source": [0, 1, 2, 3], "target": [1, 2, 0, 4]}, "target": "label", "name": "own"},
+    )  # fmt: skip
+
+
 def data_room() -> Iterator[Call]:
     here = Path.cwd()
     nodes, graphs, tu = node_file(here / "own.npz"), graphs_file(here / "graphs.npz", rings()), here / "tu"
@@ -182,6 +214,7 @@ def data_room() -> Iterator[Call]:
     )  # fmt: skip
     tables = dict(zip(("nodes", "edges", "target"), node_tables(), strict=True))
     yield Call("data.NodeDataset.from_tables", lambda **a: repr(NodeDataset.from_tables(**a)), tables | {"name": "own"})
+    yield from _of_other_libraries()
     yield Call("data.NodeDataset.derived", lambda change: node.derived(change), {"change": "something"})
     yield Call("data.NodeDataset.idx", lambda split: node.idx(split), {"split": "train"})
     many = parse_multilabel_file(pack_arrays(multilabel_arrays()), name="many", source="many")

@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 
 from armagnn import checks
+from armagnn.arguments import checked
 from armagnn.data.archives import Header, agree
 from armagnn.data.arrays import (
     as_array,
     digest_of,
     on_device,
 )
-from armagnn.errors import ParameterError
+from armagnn.errors import ParameterError, ShapeError
 
 if TYPE_CHECKING:
     from armagnn.data.tables.encoding import TableEncoder
@@ -136,6 +137,7 @@ class GraphsDataset:
         return replace(made, sha256=digest_of(arrays))
 
     @classmethod
+    @checked
     def from_tables(
         cls, graphs: Any, nodes: Any, edges: Any, target: str | Sequence[str] = (), **options: Any
     ) -> GraphsDataset:
@@ -161,6 +163,7 @@ class GraphsDataset:
         return graphs_dataset(graphs, nodes, edges, target=target, **options)
 
     @classmethod
+    @checked
     def from_pyg(cls, items: Iterable[Any], *, name: str = "pyg") -> GraphsDataset:
         """Make a set of graphs of a list of ``torch_geometric.data.Data``, or a dataset of PyG.
 
@@ -178,6 +181,7 @@ class GraphsDataset:
         return graphs_from_pyg(items, name)
 
     @classmethod
+    @checked
     def from_networkx(
         cls, items: Sequence[Any], y: Sequence[Any], *, attributes: Sequence[str] | None = None, name: str = "networkx"
     ) -> GraphsDataset:
@@ -197,6 +201,8 @@ class GraphsDataset:
         from armagnn.data.other_libraries import tables_of_networkx
 
         nodes, edges = tables_of_networkx(items, attributes)
+        if len(y) != len(items):
+            raise ShapeError(f"y must hold one target for each of {len(items)} graphs, got {len(y)}.")
         graphs = {"graph": range(len(items)), "target": list(y)}
         return cls.from_tables(graphs, nodes, edges, "target", name=name)
 

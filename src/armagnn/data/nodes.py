@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import Tensor
 
+from armagnn.arguments import checked
 from armagnn.checks import choice, instance, tensor
 from armagnn.data.arrays import (
     on_device,
@@ -86,6 +87,7 @@ class NodeDataset:
     metric: str = "accuracy"
 
     @classmethod
+    @checked
     def from_tables(cls, nodes: Any, edges: Any, target: str | Sequence[str] = (), **options: Any) -> NodeDataset:
         """Make a dataset of a table of nodes and a table of edges.
 
@@ -115,6 +117,7 @@ class NodeDataset:
         return node_dataset(nodes, edges, TableOptions(target=target, **options), name)  # type: ignore[arg-type]
 
     @classmethod
+    @checked
     def from_pyg(
         cls,
         data: Any,
@@ -155,6 +158,7 @@ class NodeDataset:
         )
 
     @classmethod
+    @checked
     def from_networkx(
         cls, graph: Any, target: str | Sequence[str] = (), *, attributes: Sequence[str] | None = None, **options: Any
     ) -> NodeDataset:

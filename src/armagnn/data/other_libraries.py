@@ -162,7 +162,7 @@ def graphs_from_pyg(items: Iterable[Any], name: str) -> GraphsDataset:
     """See `GraphsDataset.from_pyg`."""
     from armagnn.data.graphs import GraphsDataset
 
-    items = list(items)
+    items = [] if isinstance(items, Tensor) else list(items)
     if not items or not all(hasattr(each, "edge_index") and hasattr(each, "num_nodes") for each in items):
         raise DTypeError("items must be a list of torch_geometric.data.Data, one for each graph.")
     sizes = [int(each.num_nodes) for each in items]

@@ -80,9 +80,16 @@ def open_folds(path: str | Path) -> list[Run]:
     return runs
 
 
+def _some(runs: Sequence[Run]) -> Sequence[Run]:
+    if not runs:
+        raise ParameterError("runs must hold the run of one fold or more, got none.")
+    return runs
+
+
+@checked
 def summary_of(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
     """Of every test metric, the mean and the sample deviation over folds of the mean over the seeds of a fold."""
-    found = [run.metrics()["test"] for run in runs]
+    found = [run.metrics()["test"] for run in _some(runs)]
     columns = {name: [each[name]["mean"] for each in found] for name in found[0] if all(name in f for f in found)}
     return {
         name: {"mean": statistics.fmean(values), "std": statistics.stdev(values) if len(values) > 1 else 0.0}
@@ -90,13 +97,14 @@ def summary_of(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
     }
 
 
+@checked
 def predict_folds(runs: Sequence[Run], data: Any = None) -> Prediction:
     """What the runs of all folds say together: the mean of their probabilities or numbers.
 
     Of its own data, a node or graph is predicted by the run of the fold that tests it alone, which did not learn from
     it; those that no fold tests have the mean.
     """
-    said: list[Any] = [predict(run, data) for run in runs]
+    said: list[Any] = [predict(run, data) for run in _some(runs)]
     first = said[0]
     if not all(hasattr(each, "values") and hasattr(each, "split") for each in said):
         raise ParameterError("the folds predict nothing that has a mean: predict with the run of one fold.")

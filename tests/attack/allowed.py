@@ -25,8 +25,8 @@ ALLOWED: Final = (
         "Styles go to matplotlib as they are; its errors name the option and what it may be.",
     ),
     Allowed(
-        r"estimators\.ReservoirARMA.*", r"ValueError|TypeError|NotFittedError", r".*",
-        "scikit-learn's own checks of X and random_state: its users know them, check_estimator asks for them.",
+        r"estimators\..*", r"ValueError|TypeError|NotFittedError|InvalidParameterError", r".*",
+        "scikit-learn's own checks of X, y, weights and random_state: users know them, check_estimator asks for them.",
     ),
     Allowed(
         r"distributed\.ParallelStacks\.load_state_dict.*", r"TypeError|RuntimeError", r"state_dict",

@@ -7,11 +7,9 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import torch
 
 from armagnn import GraphOperator
-from armagnn.estimators import ReservoirARMA
 from armagnn.nn import (
     ARMAConv,
     AvgPool,
@@ -110,22 +108,6 @@ def layers() -> Iterator[Call]:
     yield Call("nn.GraclusPool.forward", lambda **a: GraclusPool(2)(**a), {"x": x, "real": real})
     yield Call("nn.NonExpansive", lambda function: NonExpansive(function)(x), {"function": torch.tanh})
     yield Call("nn.NonExpansive.forward", lambda x: NonExpansive(torch.tanh)(x), {"x": x})
-    numbers, classes = x.numpy(), np.array([0, 1, 0, 1, 0, 1])
-    yield Call(
-        "estimators.ReservoirARMA", lambda **a: ReservoirARMA(**a).fit(numbers, classes).transform(numbers),
-        {"units": 4, "num_stacks": 2, "contraction": 0.9, "spread": 1.0, "input_scale": 0.3, "act": "tanh",
-         "graph": index,
-         "tol": 1e-5, "max_iter": 500, "random_state": 0},
-    )  # fmt: skip
-    fitted = ReservoirARMA(4, 2, graph=index, random_state=0).fit(numbers)
-    fresh = functools.partial(ReservoirARMA, 4, 2, graph=index, random_state=0)
-    for method in ("fit", "fit_transform"):
-        yield Call(
-            f"estimators.ReservoirARMA.{method}",
-            lambda method=method, **a: getattr(fresh(), method)(**a),
-            {"X": numbers, "y": classes},
-        )
-    yield Call("estimators.ReservoirARMA.transform", lambda X: fitted.transform(X), {"X": numbers})
     for name, kind in (
         ("arma", "arma"),
         ("gat", "adjacency"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final, Literal, Self
 
@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -249,9 +250,7 @@ class ARMAClassifier(ClassifierMixin, NodeLearner):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, nodes: Any = None) -> float:
         """Return the accuracy."""
-        from sklearn.metrics import accuracy_score
-
-        return float(accuracy_score(y, self.predict(X, nodes), sample_weight=sample_weight))
+        return _score(accuracy_score, y, self.predict(X, nodes), sample_weight)
 
     def _probabilities(self, part: AskedRows) -> Array:
         found: Array = torch.stack([torch.softmax(out, -1) for out in self._outputs(part)]).mean(0).numpy()
@@ -302,9 +301,7 @@ class ARMARegressor(RegressorMixin, NodeLearner):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, nodes: Any = None) -> float:
         """Return R2, the share of the variance that is explained."""
-        from sklearn.metrics import r2_score
-
-        return float(r2_score(y, self.predict(X, nodes), sample_weight=sample_weight))
+        return _score(r2_score, y, self.predict(X, nodes), sample_weight)
 
     def _values(self, part: AskedRows) -> Array:
         found: Array = torch.stack([out[:, 0] for out in self._outputs(part)]).mean(0).numpy()
@@ -312,6 +309,14 @@ class ARMARegressor(RegressorMixin, NodeLearner):
 
 
 # --------------------------------------------------------------------------------------------------------------- input
+
+
+def _score(measure: Callable[..., Any], y: Any, found: Array, sample_weight: Any) -> float:
+    """Return a measure of scikit-learn, which checks y and the weights of rows."""
+    try:
+        return float(measure(y, found, sample_weight=sample_weight))
+    except RuntimeError as error:  # a tensor that has no values, or needs a gradient
+        raise DTypeError(f"y and sample_weight must be arrays: {error}") from error
 
 
 def _dataset(part: AskedRows, y: Tensor, train: Tensor, val: Tensor, num_classes: int) -> NodeDataset:

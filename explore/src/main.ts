@@ -8,7 +8,7 @@ import { NAMED } from "./core/targets";
 import { Store, type State } from "./store";
 import style from "./style.css";
 import { FIRST } from "./ui/controls";
-import { h } from "./ui/dom";
+import { fresh, h } from "./ui/dom";
 import { FilterView } from "./ui/filter_view";
 import { RunView, type RunContent } from "./ui/run_view";
 import { SignalView, unpack, type GraphContent } from "./ui/signal_view";
@@ -73,12 +73,13 @@ export function mount(host: HTMLElement, content: Content = {}): Mounted {
   }
   const root = h("div", { class: "armagnn-explorer", lang: "en" });
   const tabs = views.map((view, k) => {
-    view.element.id = `armagnn-view-${k}`;
+    view.element.id = fresh("view");
+    const tab = fresh("tab");
     view.element.setAttribute("role", "tabpanel");
-    view.element.setAttribute("aria-labelledby", `armagnn-tab-${k}`);
+    view.element.setAttribute("aria-labelledby", tab);
     return h(
       "button",
-      { type: "button", role: "tab", id: `armagnn-tab-${k}`, "aria-controls": view.element.id, click: () => show(k) },
+      { type: "button", role: "tab", id: tab, "aria-controls": view.element.id, click: () => show(k) },
       view.name,
     );
   });
@@ -144,6 +145,42 @@ function themeButton(root: HTMLElement, changed: () => void): HTMLElement {
   queueMicrotask(apply);
   root.classList.toggle("dark", dark.matches);
   return button;
+}
+
+/** What a notebook's widget shares with Python. */
+interface Model {
+  get(name: string): unknown;
+  set(name: string, value: unknown): void;
+  save_changes(): void;
+  on(event: string, listener: () => void): void;
+  off(event: string, listener: () => void): void;
+}
+
+interface Coefficients {
+  readonly a: readonly Complex[];
+  readonly b: readonly Complex[];
+}
+
+/** Show the explorer in a notebook (anywidget); the filter goes to Python and comes from there. */
+export function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
+  const { store } = mount(el, { ...(model.get("content") as Content), ...(model.get("coefficients") as Coefficients) });
+  const shown = (): string => JSON.stringify(coefficients(store.state.terms));
+  const known = (): string => {
+    const { a, b } = model.get("coefficients") as Coefficients;
+    return JSON.stringify({ a, b });
+  };
+  store.onCommit = () => {
+    if (shown() === known()) return;
+    model.set("coefficients", JSON.parse(shown()));
+    model.save_changes();
+  };
+  const take = (): void => {
+    if (shown() === known()) return;
+    const { a, b } = model.get("coefficients") as Coefficients;
+    store.update({ terms: fromCoefficients(a, b) });
+  };
+  model.on("change:coefficients", take);
+  return () => model.off("change:coefficients", take);
 }
 
 /** What the tests compare with Python. */

@@ -45,6 +45,8 @@ type Listener = (state: State, numbers: Numbers) => void;
 export class Store {
   private listeners: Listener[] = [];
   private past: State[] = [];
+  /** Called when a change has ended. */
+  onCommit: () => void = () => undefined;
   private future: State[] = [];
   private committed: State;
   private frame = 0;
@@ -82,6 +84,7 @@ export class Store {
     this.past = [...this.past.slice(-99), this.committed];
     this.future = [];
     this.committed = this.state;
+    this.onCommit();
     this.draw();
   }
 
@@ -98,6 +101,7 @@ export class Store {
     if (!before) return;
     this.future.push(this.committed);
     this.committed = this.state = before;
+    this.onCommit();
     this.draw();
   }
 
@@ -106,6 +110,7 @@ export class Store {
     if (!after) return;
     this.past.push(this.committed);
     this.committed = this.state = after;
+    this.onCommit();
     this.draw();
   }
 

@@ -34,11 +34,13 @@ export function s<K extends keyof SVGElementTagNameMap>(
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
+// a notebook may hold several explorers
+const session = Math.random().toString(36).slice(2, 7);
 let counter = 0;
 
 /** Return an id that no other element has. */
 export function fresh(name: string): string {
-  return `armagnn-${name}-${++counter}`;
+  return `armagnn-${name}-${session}${++counter}`;
 }
 
 /** Return a number for readers: few digits, a true minus sign. */

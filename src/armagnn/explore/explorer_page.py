@@ -61,10 +61,17 @@ def explorer_page(
         >>> page[:15], "http://" in page.replace("http://www.w3.org", "")
         ('<!doctype html>', False)
     """
+    return whole_page(explorer_content(filter, graphs, run), title)
+
+
+def explorer_content(
+    filter: ARMAFilter | None, graphs: Mapping[str, tuple[GraphOperator, Any, Any]] | None, run: Run | None
+) -> dict[str, Any]:
+    """Return what an explorer starts with."""
     content = {**filter_content(filter), "graphs": graph_contents(graphs or {}) + known_graphs()}
     if run is not None:
         content["run"] = run_content(instance("run", run, Run, "a Run"))
-    return whole_page(content, title)
+    return content
 
 
 def whole_page(content: Mapping[str, Any], title: str) -> str:

@@ -38,7 +38,7 @@ export interface PlotOptions {
   readonly log?: boolean;
 }
 
-const MARGIN = { left: 52, right: 14, bottom: 40, top: 12, topMu: 36 };
+const MARGIN = { left: 58, right: 14, bottom: 40, top: 12, topMu: 36 };
 
 /** Return round numbers between two ends. */
 export function ticks(low: number, high: number, count: number): number[] {

@@ -31,6 +31,9 @@ SPARSE: Final = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.spa
 ENTRIES: Final = 2**30
 """The most entries of a parameter: 4 GiB in float32."""
 
+AT_ONCE: Final = 2**20
+"""Numbers that are looked at together: what a check needs for them stays in the cache."""
+
 FLOATS: Final = (torch.float32, torch.float64, torch.bfloat16)
 """The types that the kernels compute with."""
 
@@ -319,7 +322,10 @@ def dtype_option(dtype: Any) -> torch.dtype:
 
 def finite(name: str, value: Tensor, error: type[ArmagnnError] = ParameterError, advice: str = "clean them") -> None:
     """Raise unless every value is finite. Compiled code stays free of the check."""
-    if not torch.compiler.is_compiling() and not bool(torch.isfinite(value).all()):
+    if torch.compiler.is_compiling():
+        return
+    parts = (value,) if value.numel() <= AT_ONCE else value.reshape(-1).split(AT_ONCE)  # type: ignore[no-untyped-call]
+    if not all(bool(torch.isfinite(part).all()) for part in parts):
         bad = int((~torch.isfinite(value)).sum())
         raise error(f"{name} holds {bad} NaN or infinite value(s): {advice}.")
 

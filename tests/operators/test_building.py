@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +17,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from armagnn import GraphOperator
+from armagnn import GraphOperator, kernels
 from armagnn.operators.building import KINDS
 from oracles import Graph, assert_near, numbers, operator, random_graph, torch_operator
 from strategies import graphs, undirected
@@ -270,3 +274,57 @@ def test_built_inside_a_compiled_function(chosen: dict[str, Any]) -> None:
     g = numbers(NODES, 2, seed=4)
     for a, b in zip(*(torch.autograd.grad(y, (weight, x), g) for y in (ours, theirs)), strict=True):
         assert_near(a, b)
+
+
+# --------------------------------------------------------------------------------------------------- compiled assembly
+
+
+@given(graphs(), options, st.sampled_from([torch.float32, torch.float64, torch.bfloat16]))
+def test_the_kernels_build_what_torch_builds(graph: Graph, chosen: dict[str, Any], dtype: torch.dtype) -> None:
+    """To the last bit, from edges and from matrices of scipy."""
+    matrix = scipy.sparse.coo_array((graph.weight, (graph.target, graph.source)), (graph.num_nodes,) * 2)
+
+    def built() -> list[GraphOperator]:
+        edges = GraphOperator.from_edge_index(
+            graph.edge_index, graph.num_nodes, graph.edge_weight(), dtype=dtype, **chosen
+        )
+        plain = GraphOperator.from_edge_index(graph.edge_index, graph.num_nodes, dtype=dtype, **chosen)
+        forms = [matrix.asformat(form) for form in ("coo", "csr", "csc")]
+        return [edges, plain, *(GraphOperator.from_scipy(form, dtype=dtype, **chosen) for form in forms)]
+
+    ours = built()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "compiled_assembly", lambda *tensors: None)
+        truth = built()
+    for one, other in zip(ours, truth, strict=True):
+        assert (one.symmetric, one.unit_diagonal, one.shift) == (other.symmetric, other.unit_diagonal, other.shift)
+        for name in ("rowptr", "col", "value"):
+            assert torch.equal(getattr(one, name), getattr(other, name)), name
+        for part, same in zip(one._structure(), other._structure(), strict=True):
+            assert torch.equal(part, same)
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the system does not say what is in memory")
+@pytest.mark.parametrize("form", ["edges", "csr", "coo"])
+def test_building_takes_little_more_than_the_operator(form: str) -> None:
+    program = f"""
+import numpy as np, scipy.sparse, torch
+from armagnn import GraphOperator, kernels
+from armagnn.bench.comparison import peak_mib
+def prepared(nodes, edges):
+    half = np.random.default_rng(0).integers(0, nodes, (2, edges // 2))
+    both = np.concatenate([half, half[::-1]], 1)
+    if {form!r} == "edges":
+        index = torch.from_numpy(both)
+        return lambda: GraphOperator.from_edge_index(index, nodes)
+    matrix = scipy.sparse.coo_array((np.ones(edges), both.astype(np.int32)), (nodes, nodes)).asformat({form!r})
+    return lambda: GraphOperator.from_scipy(matrix)
+prepared(50, 100)()
+build, kept = prepared(100_000, 4_000_000), []
+peak = peak_mib(lambda: kept.append(build()))
+op = kept[0]
+assert op.symmetric
+print(peak * 2**20 / sum(t.numel() * t.element_size() for t in (op.rowptr, op.col, op.value)))
+"""
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True)
+    assert float(done.stdout.split()[-1]) <= 2.5

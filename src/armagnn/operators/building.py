@@ -30,6 +30,7 @@ from armagnn.operators import entries
 from armagnn.operators.csr import CSR
 from armagnn.operators.entries import assemble
 from armagnn.operators.extremes import extremal_eigenvalues
+from armagnn.operators.formats import Lines
 from armagnn.operators.kept import normal_mode
 from armagnn.torch_private import learned, traced
 
@@ -86,32 +87,51 @@ class Options:
 
 
 def operator_of(
-    options: Options, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int, dtype: torch.dtype
+    options: Options, row: Tensor | Lines, col: Tensor, weight: Tensor, num_nodes: int, dtype: torch.dtype
 ) -> dict[str, Any]:
     """Return the arguments of the `GraphOperator` of a weighted adjacency."""
     if traced():
         return _operator_of(options, row, col, weight, num_nodes, dtype)
     with normal_mode():
-        row, col, weight = (t.clone() if t.is_inference() else t for t in (row, col, weight))
-        return _operator_of(options, row, col, weight, num_nodes, dtype)
+        return _operator_of(options, *entries.normal(row, col, weight), num_nodes, dtype)
 
 
 def _operator_of(
-    options: Options, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int, dtype: torch.dtype
+    options: Options, row: Tensor | Lines, col: Tensor, weight: Tensor, num_nodes: int, dtype: torch.dtype
 ) -> dict[str, Any]:
-    kind, gamma = options.kind, float(options.gamma)
-    if kind == "adjacency" or entries.fits(weight, dtype):  # else the degrees, and what they divide, need the wider one
-        weight = entries.narrowed("edge_weight", weight, dtype)
-    if options.symmetrize is not None:
-        row, col, weight = symmetrized(row, col, weight, num_nodes, options.symmetrize)
-    shift = 0.0 if options.default_range else _shift(options, row, col, weight, num_nodes)
+    kind, gamma, known = options.kind, float(options.gamma), not traced()
+    # Where the type of the operator does not hold the weights, the degrees, and what they divide, need the wider one.
+    exact = weight.dtype
+    if entries.fits(weight, dtype):
+        exact = dtype
+    elif kind == "adjacency":
+        entries.narrowed("edge_weight", weight, dtype)  # raises
+    compiled = entries.compiled_for(row, col, weight)
+    shift = 0.0
+    if compiled is None or options.symmetrize is not None or not options.default_range:
+        ids, weight = entries.ids_of(row), weight.to(exact)
+        if options.symmetrize is not None:
+            ids, col, weight = symmetrized(ids, col, weight, num_nodes, options.symmetrize)
+        if not options.default_range:
+            shift = _shift(options, ids, col, weight, num_nodes)
+        row = ids
     for names, number in (("gamma is", gamma), ("lambda_min and lambda_max are", shift)):
         if abs(number) > torch.finfo(dtype).max:
             raise ParameterError(f"{names} too large for {dtype}: pass less, or dtype=torch.float64.")
-    known = not traced()
-    unit_diagonal = known and kind == "laplacian" and not bool((row == col).any())
-    rowptr, col, value, transposed = build(row, col, weight, num_nodes, kind, gamma, shift, dtype)
-    symmetric = known and is_symmetric(rowptr, col, value, transposed)
+    unit_diagonal = known and kind == "laplacian" and not bool((entries.ids_of(row) == col).any())
+    compiled = entries.compiled_for(row, col, weight)
+    transposed: Transposed | None
+    if compiled is not None:
+        if exact == torch.bfloat16:  # degrees of a few hundred already lose digits in bfloat16
+            weight, exact = weight.to(exact).float(), torch.float32
+        rowptr, col, value = _build_compiled(compiled, row, col, weight, num_nodes, kind, gamma, shift, exact)
+        value = value.to(dtype)
+        symmetric = compiled.is_mirrored(rowptr, col, value)
+        transposed = None if symmetric else kernels.transpose(rowptr, col, num_nodes)
+    else:
+        row = entries.ids_of(row)
+        rowptr, col, value, transposed = build(row, col, weight, num_nodes, kind, gamma, shift, dtype)
+        symmetric = known and is_symmetric(rowptr, col, value, transposed)
     return {
         "rowptr": rowptr,
         "col": col,
@@ -159,6 +179,33 @@ def check_weights(kind: str, weight: Tensor) -> None:
         )
 
 
+Transposed = tuple[Tensor, Tensor, Tensor]
+"""Pointers, columns and permutation of the transpose."""
+
+
+def _build_compiled(
+    kernel: Any, row: Tensor | Lines, col: Tensor, weight: Tensor, num_nodes: int, kind: str, gamma: float,
+    shift: float, dtype: torch.dtype,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Do what `build` does by compiled kernels, in the memory of two operators."""
+    check_weights(kind, weight)
+    loop = (gamma if kind == "gcn" else 0.0) if needs_diagonal(kind, gamma, shift) else None
+    one = weight.shape[0] > 0 and weight.stride(0) == 0  # one number stands for all
+    shape = num_nodes, num_nodes
+    given = *entries.given_rows(row), col, weight[:1] if one else weight
+    rowptr, col, value = kernel.in_rows(*given, shape, dtype, loop)
+    if kind == "adjacency":
+        if value.shape != weight.shape:
+            checks.finite("the sum of parallel edges", value, GraphError, "scale the weights")
+        return rowptr, col, value
+    kernel.scale_in_place(rowptr, col, value, _inverse_sqrt(kernel.degrees(rowptr, value).squeeze(1), dtype))
+    if kind == "laplacian":
+        kernel.add_to_diagonal(rowptr, col, value, 1.0, negative=True)
+    elif kind == "arma" and shift != 0:
+        kernel.add_to_diagonal(rowptr, col, value, shift)
+    return rowptr, col, value
+
+
 def build(
     row: Tensor,
     col: Tensor,
@@ -168,8 +215,8 @@ def build(
     gamma: float,
     shift: float,
     dtype: torch.dtype,
-) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """Return (rowptr, col, value, transposed) of the operator; ``shift`` is (λmax - λmin)/2 - 1."""
+) -> tuple[Tensor, Tensor, Tensor, Transposed]:
+    """Return (rowptr, col, value, transposed) of the operator, by torch; ``shift`` is (λmax - λmin)/2 - 1."""
     check_weights(kind, weight)
     if weight.dtype == torch.bfloat16:  # degrees of a few hundred already lose digits in bfloat16
         weight = weight.float()
@@ -196,9 +243,12 @@ def inverse_sqrt_degree(adjacency: CSR) -> Tensor:
     ones = torch.ones(adjacency.shape[1], 1, dtype=torch.float64, device=adjacency.device)
     rowptr, col, value, t_rowptr, t_col, t_value, *places = adjacency._arguments()
     exact = (rowptr, col, value.double(), t_rowptr, t_col, t_value.double(), *places)
-    degree = kernels.spmm(*exact, ones).squeeze(1)  # not `@`, which autocast would round
-    _check_degrees(degree, adjacency.dtype)
-    degree = degree.to(adjacency.dtype)
+    return _inverse_sqrt(kernels.spmm(*exact, ones).squeeze(1), adjacency.dtype)  # not `@`, which autocast would round
+
+
+def _inverse_sqrt(degree: Tensor, dtype: torch.dtype) -> Tensor:
+    _check_degrees(degree, dtype)
+    degree = degree.to(dtype)
     connected = degree > 0
     # the inner `where` keeps the gradient of 0^-1/2, an infinity, out of the backward pass
     return torch.where(connected, torch.where(connected, degree, 1.0).rsqrt(), 0.0)

@@ -350,11 +350,11 @@ def unfold(flat: Tensor, shape: torch.Size) -> Tensor:
 
 def _from_entries(found: entries.Entries, allow_empty: bool) -> CSR:
     row, col, value, shape, dtype = found
-    entries.justified_shape(shape, row.shape[0], allow_empty)
+    entries.justified_shape(shape, col.shape[0], allow_empty)
     value = entries.narrowed("the matrix", value, dtype)
     with normal_mode():
         if not traced():
-            row, col, value = (t.clone() if t.is_inference() else t for t in (row, col, value))
+            row, col, value = entries.normal(row, col, value)
         return CSR(*entries.assemble(row, col, value, shape), shape, check_invariants=False)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from armagnn import checks, kernels
 from armagnn.errors import DeviceError, DTypeError, GraphError, ShapeError, shown
-from armagnn.operators.formats import check_ids, check_pointer, check_torch_sparse, read_scipy
+from armagnn.operators.formats import Lines, as_tensor, check_ids, check_pointer, check_torch_sparse, read_scipy
 from armagnn.operators.kept import normal_mode
 from armagnn.torch_private import traced
 
@@ -29,7 +29,7 @@ SPARSEST: Final = 100
 class Entries(NamedTuple):
     """A matrix as it came in, checked: values in their own precision, and the type that they shall get."""
 
-    row: Tensor
+    row: Tensor | Lines
     col: Tensor
     value: Tensor
     shape: tuple[int, int]
@@ -94,7 +94,7 @@ def given_weight(weight: Any, index: Tensor, dtype: torch.dtype | None) -> tuple
     """Return one checked weight per edge, in its own precision, and the type that it shall get."""
     wanted = checks.dtype_option(dtype)
     if weight is None:
-        return torch.ones(index.shape[1], dtype=wanted, device=index.device), wanted
+        return torch.ones(1, dtype=wanted, device=index.device).expand(index.shape[1]), wanted
     if isinstance(weight, Tensor) and weight.device != index.device:
         raise DeviceError(f"edge_weight is on {weight.device} and edge_index on {index.device}: move one of them.")
     if isinstance(weight, Tensor) and not weight.is_nested and weight.dim() == 2 and weight.shape[1] == 1:
@@ -123,8 +123,9 @@ def from_scipy(matrix: Any, dtype: torch.dtype | None = None) -> Entries:
     row, col, value = read_scipy(matrix)
     if value.dtype.kind not in "biuf":
         raise DTypeError(f"expected a matrix of real numbers, got {value.dtype}.")
-    rows, cols = torch.from_numpy(np.array(row)), torch.from_numpy(np.array(col))
-    return _checked(rows, cols, torch.from_numpy(value.astype(np.float64)), matrix.shape, wanted)
+    numbers = value if value.dtype in (np.float32, np.float64) else value.astype(np.float64)
+    rows = row if isinstance(row, Lines) else as_tensor(row)
+    return _checked(rows, as_tensor(col), as_tensor(numbers), matrix.shape, wanted)
 
 
 def from_torch_sparse(matrix: Any, dtype: torch.dtype | None = None) -> Entries:
@@ -241,12 +242,37 @@ def _check_lines(name: str, pointer: Any, lines: int, other: str, ids: Any, size
     check_ids(ids, size, other)
 
 
-def assemble(row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
+def normal(row: Tensor | Lines, col: Tensor, value: Tensor) -> tuple[Tensor | Lines, Tensor, Tensor]:
+    """Return the entries in tensors that training may save: copies of those made in ``torch.inference_mode``."""
+    col, value = (t.clone() if t.is_inference() else t for t in (col, value))
+    return row.clone() if isinstance(row, Tensor) and row.is_inference() else row, col, value
+
+
+def compiled_for(row: Tensor | Lines, col: Tensor, value: Tensor) -> Any:
+    """Return the kernels that put entries into rows, or None where that is left to torch."""
+    return kernels.compiled_assembly(row.pointer if isinstance(row, Lines) else row, col, value)
+
+
+def given_rows(row: Tensor | Lines) -> tuple[Tensor, bool]:
+    """Return the rows as those kernels take them: as pointers or one for each entry, and which of the two it is."""
+    return (row.pointer, True) if isinstance(row, Lines) else (row, False)
+
+
+def ids_of(row: Tensor | Lines) -> Tensor:
+    """Return the row of each entry."""
+    return row.ids() if isinstance(row, Lines) else row
+
+
+def assemble(row: Tensor | Lines, col: Tensor, value: Tensor, shape: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
     """Return (rowptr, col, value) in canonical order, duplicates added up, differentiable in the values.
 
     Inside a compiled graph, where the number of distinct entries cannot be known, duplicates stay side by side: every
     product adds them up just the same.
     """
+    compiled = compiled_for(row, col, value)
+    if compiled is not None:
+        return compiled.in_rows(*given_rows(row), col, value, shape, value.dtype)  # type: ignore[no-any-return]
+    row = ids_of(row)
     sizes = (*shape, row.shape[0])
     exported = any(isinstance(size, torch.SymInt) for size in sizes)  # the operator refuses what does not fit
     index = torch.int32 if exported or max(sizes) < 2**31 else torch.int64
@@ -296,7 +322,9 @@ def narrowed(name: str, value: Tensor, dtype: torch.dtype) -> Tensor:
 
 def fits(value: Tensor, dtype: torch.dtype) -> bool:
     """Return whether no number would become infinite or vanish in that type."""
-    return value.dtype == dtype or traced() or not bool(_lost(value, dtype).any())
+    if value.dtype == dtype or traced():
+        return True
+    return not any(bool(_lost(part, dtype).any()) for part in value.split(checks.AT_ONCE))  # type: ignore[no-untyped-call]
 
 
 def _lost(value: Tensor, dtype: torch.dtype) -> Tensor:
@@ -304,7 +332,7 @@ def _lost(value: Tensor, dtype: torch.dtype) -> Tensor:
     return ~torch.isfinite(narrow) | ((narrow == 0) & (value.detach() != 0))
 
 
-def _checked(row: Tensor, col: Tensor, value: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Entries:
+def _checked(row: Tensor | Lines, col: Tensor, value: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Entries:
     checks.floating("the matrix", value.dtype)
     checks.finite("the matrix", value, GraphError, CLEAN)
     return Entries(row, col, value, (int(shape[0]), int(shape[1])), dtype)

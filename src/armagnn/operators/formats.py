@@ -7,7 +7,7 @@ entries makes them read foreign memory and can end the process, so everything is
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,26 @@ from torch import Tensor
 from armagnn.errors import ArmagnnError, GraphError, ShapeError
 
 Array = NDArray[Any]
-Coordinates = tuple[Array, Array, Array]
+
+
+class Lines(NamedTuple):
+    """The rows of entries that stand row by row."""
+
+    pointer: Tensor
+    """Where each row starts."""
+
+    def ids(self) -> Tensor:
+        """Return the row of each entry.
+
+        Example:
+            >>> Lines(torch.tensor([0, 2, 3])).ids()
+            tensor([0, 0, 1])
+        """
+        counts = self.pointer.diff()
+        return torch.repeat_interleave(torch.arange(len(counts), dtype=self.pointer.dtype), counts)
+
+
+Coordinates = tuple[Array | Lines, Array, Array]
 """The row, the column and the value of each entry."""
 
 AGAIN: Final = "it is corrupt, build it again"
@@ -61,46 +80,55 @@ def check_ids(ids: Tensor, size: int, name: str) -> None:
 
 
 def read_scipy(matrix: Any) -> Coordinates:
-    """Return the row, the column (int64) and the value of each entry of a scipy.sparse matrix, checked.
+    """Return the row, the column and the value of each entry of a scipy.sparse matrix, checked and not copied.
 
     Example:
         >>> import scipy.sparse
-        >>> read_scipy(scipy.sparse.csr_array([[0.0, 2.0], [3.0, 0.0]]))
-        (array([0, 1]), array([1, 0]), array([2., 3.]))
+        >>> row, col, value = read_scipy(scipy.sparse.csr_array([[0.0, 2.0], [3.0, 0.0]]))
+        >>> row.ids().tolist(), col.tolist(), value.tolist()
+        ([0, 1], [1, 0], [2.0, 3.0])
     """
     try:
         row, col, value = READERS.get(matrix.format, _converted)(matrix)
-        sizes = {len(row), len(col), len(value)}
+        rows = int(row.pointer[-1]) if isinstance(row, Lines) else len(row)
+        sizes = {rows, len(col), len(value)}
     except ArmagnnError:
         raise
     except Exception as error:  # the attributes of a matrix can be set to anything
         raise GraphError(f"the matrix cannot be read ({type(error).__name__}: {error}): {AGAIN}.") from error
     if len(sizes) > 1:
-        raise GraphError(f"the matrix has {len(row)} rows, {len(col)} columns and {len(value)} values: {AGAIN}.")
+        raise GraphError(f"the matrix has {rows} rows, {len(col)} columns and {len(value)} values: {AGAIN}.")
     for name, axis, size in (("row", row, matrix.shape[0]), ("column", col, matrix.shape[1])):
-        check_ids(torch.from_numpy(axis), size, name)
+        if not isinstance(axis, Lines):
+            check_ids(as_tensor(axis), size, name)
     return row, col, value
 
 
 def _ids(name: str, values: Any) -> Array:
-    """Return ids in int64, in memory that nobody else writes to."""
+    """Return ids in int32 or int64."""
     array = np.asarray(values)
     if array.dtype.kind not in "iu" and array.size:
         raise GraphError(f"the matrix has {name} of type {array.dtype}, not integers: {AGAIN}.")
     if array.ndim != 1:
         raise GraphError(f"the matrix has {name} of shape {array.shape}, not one axis: {AGAIN}.")
-    return array.astype(np.int64)
+    return array if array.dtype in (np.int32, np.int64) else array.astype(np.int64)
+
+
+def as_tensor(array: Array) -> Tensor:
+    """Return an array as a tensor in the same memory, unless torch does not take that."""
+    plain = np.ascontiguousarray(array)
+    return torch.from_numpy(plain if plain.flags.writeable else plain.copy())
 
 
 def _compressed(matrix: Any) -> Coordinates:
     """Read csr and csc."""
     by_row = matrix.format == "csr"
     pointer, index, value = _ids("indptr", matrix.indptr), _ids("indices", matrix.indices), np.asarray(matrix.data)
-    lines = matrix.shape[0 if by_row else 1]
-    check_pointer(torch.from_numpy(pointer), lines, min(len(index), len(value)), "indptr")
-    line = np.repeat(np.arange(lines), np.diff(pointer))
-    index, value = index[: len(line)], value[: len(line)]  # scipy allows a tail that is not in use
-    return (line, index, value) if by_row else (index, line, value)
+    lines = Lines(as_tensor(pointer))
+    check_pointer(lines.pointer, matrix.shape[0 if by_row else 1], min(len(index), len(value)), "indptr")
+    used = int(pointer[-1])
+    index, value = index[:used], value[:used]  # scipy allows a tail that is not in use
+    return (lines, index, value) if by_row else (index, lines.ids().numpy(), value)
 
 
 def _blocks(matrix: Any) -> Coordinates:
@@ -110,7 +138,7 @@ def _blocks(matrix: Any) -> Coordinates:
         raise GraphError(f"the matrix {matrix.shape} has blocks {value.shape} that do not fit: {AGAIN}.")
     _, high, wide = value.shape
     lines = matrix.shape[0] // high
-    check_pointer(torch.from_numpy(pointer), lines, min(len(index), len(value)), "indptr")
+    check_pointer(as_tensor(pointer), lines, min(len(index), len(value)), "indptr")
     line = np.repeat(np.arange(lines), np.diff(pointer))
     index, value = index[: len(line)], value[: len(line)]
     row = line[:, None, None] * high + np.arange(high)[:, None]

@@ -391,5 +391,5 @@ def _from_matrix(found: entries.Entries, kind: str, options: dict[str, Any]) -> 
         if name not in (*OPTIONS, "allow_isolated"):
             raise UnknownNameError("option", name, (*OPTIONS, "allow_isolated"))
     insist = options.pop("allow_isolated", False)
-    entries.justified(shape[0], row.shape[0], insist)
+    entries.justified(shape[0], col.shape[0], insist)
     return GraphOperator(**operator_of(Options(kind, **options), row, col, weight, shape[0], dtype))

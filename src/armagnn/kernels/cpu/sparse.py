@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 from torch import Tensor
 
 from armagnn.kernels import reference
-from armagnn.kernels.cpu import large, threads
+from armagnn.kernels.cpu import large, ordering, threads
 from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, Routine, accumulator, compiled, rows, to_numpy, vector
 from armagnn.kernels.cpu.gather import blocks, gather
 from armagnn.kernels.cpu.masks import dropout
@@ -191,7 +191,4 @@ def sort_coo(row: Tensor, col: Tensor, num_rows: int, num_cols: int) -> tuple[Te
 
 def transpose(rowptr: Tensor, col: Tensor, num_cols: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return (rowptr, col, perm) of the transposed matrix; its values are ``value[perm]``."""
-    pointer, perm = _sort(col, None, num_cols)
-    counts = (rowptr[1:] - rowptr[:-1]).long()
-    row = torch.repeat_interleave(torch.arange(counts.numel(), dtype=col.dtype), counts)
-    return pointer, row[perm.long()], perm
+    return ordering.transpose(rowptr, col, num_cols)

@@ -324,8 +324,7 @@ def finite(name: str, value: Tensor, error: type[ArmagnnError] = ParameterError,
     """Raise unless every value is finite. Compiled code stays free of the check."""
     if torch.compiler.is_compiling():
         return
-    parts = (value,) if value.numel() <= AT_ONCE else value.reshape(-1).split(AT_ONCE)  # type: ignore[no-untyped-call]
-    if not all(bool(torch.isfinite(part).all()) for part in parts):
+    if not all(bool(torch.isfinite(part).all()) for part in value.reshape(-1).split(AT_ONCE)):  # type: ignore[no-untyped-call]
         bad = int((~torch.isfinite(value)).sum())
         raise error(f"{name} holds {bad} NaN or infinite value(s): {advice}.")
 

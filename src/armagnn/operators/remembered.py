@@ -76,7 +76,9 @@ def remembered(make: Callable[[], T], key: Hashable, first: Any, second: Any = N
         >>> total()
         tensor(5)
     """
-    if not (_may_be_known(first) and (second is None or _may_be_known(second))) or recording() or transforms_active():
+    if recording() or transforms_active():  # asked first: a compiler cannot trace the other questions
+        return make()
+    if not (_may_be_known(first) and (second is None or _may_be_known(second))):
         return make()
     parts = _parts(first) + (() if second is None else _parts(second))
     records: dict[Hashable, _Record] = _records.setdefault(first, {})

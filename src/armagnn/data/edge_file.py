@@ -36,8 +36,8 @@ def edge_file(
 
     Blocks of the file are read one after the other, and of each the ids stay, eight bytes an edge. With the operator
     that is built of them, the peak is about 36 bytes for an edge, whatever else the file holds: 50 million edges took
-    1.8 GB, and take twice that if ``undirected`` doubles them. Names of nodes that are no numbers, and features, are read
-    by `NodeDataset.from_tables`.
+    1.8 GB, and take twice that if ``undirected`` doubles them. Names of nodes that are no numbers, and features, are
+    read by `NodeDataset.from_tables`.
 
     Args:
         path: the file; its first row has the names of the columns.

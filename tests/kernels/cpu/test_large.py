@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -107,7 +108,7 @@ def test_only_the_kernel_for_large_graphs_fetches(monkeypatch: pytest.MonkeyPatc
     far = numba.njit(error_model="numpy")(large._large_rows.py_func)
     far.compile(large._large_rows.signatures[0])
     assert "llvm.prefetch" in "".join(far.inspect_llvm().values())
-    kinds = [numba.from_dtype(kind) for kind in next(iter(sparse.PRODUCT._made))]
+    kinds = [numba.from_dtype(np.dtype(kind)) for kind in next(iter(sparse.PRODUCT._made))]
     near = numba.cfunc(numba.void(*sparse.PRODUCT.types_of(*kinds)), error_model="numpy")(sparse.PRODUCT.function)
     assert "llvm.prefetch" not in near.inspect_llvm()
 

@@ -121,7 +121,7 @@ def learn_grid(data: GridData, method: str, protocol: str, coefficients: int) ->
     if method == "arma":
         begin, sse = time.process_time(), train_arma(data, coefficients)
         seconds = (time.process_time() - begin) / sse.size
-        return Learned(method, protocol, coefficients, sse, None, seconds)
+        return Learned(method, protocol, 3 * (coefficients // 3), sse, None, seconds)
     if method == "rational":
         return _rational(data, coefficients, protocol)
     return _polynomial(data, method, protocol, coefficients)

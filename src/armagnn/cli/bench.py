@@ -61,7 +61,8 @@ def bench(
     `filter-learning` trains ARMA, Chebyshev, GCN, Cayley and polynomial layers with one budget of parameters to filter
     images like a low-pass, high-pass, band-pass, band-rejection and comb filter.
     With `--data grid` it is BernNet's benchmark: one linear filter for each of 50 images and five responses, in
-    polynomial bases, as an ARMA layer and as a rational filter, with 9, 13 and 17 coefficients each.
+    polynomial bases and as a rational filter, with 9, 13 and 17 coefficients each, and as an ARMA layer with 9, 12
+    and 15, three for a stack.
     """
     from armagnn import bench as room
     from armagnn.kernels import backend

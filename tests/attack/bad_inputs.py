@@ -34,7 +34,7 @@ from attack.report import Finding, finish
 
 LIMIT = 5.0
 """Seconds of processor time after which an input hangs."""
-WALL = 30.0
+WALL = 90.0
 """Seconds on the clock: of an input that waits for something."""
 MEMORY = 3 << 30
 """Bytes that a child may add to what it starts with."""
@@ -272,7 +272,7 @@ def _wait(child: int, journal: Path) -> int:
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
             return status
-        if time.time() - journal.stat().st_mtime > 2 * WALL + 60:
+        if time.time() - journal.stat().st_mtime > 3 * WALL:
             os.kill(child, signal.SIGKILL)
         time.sleep(0.02)
 

@@ -52,10 +52,12 @@ def test_damage_is_a_function_of_the_seed(tmp_path: Path) -> None:
 
 def test_killed_trainings_end_with_the_same_bits() -> None:
     with workplace():
-        tally = attack(3, seed=2)
-    assert tally.runs == 3
-    assert tally.kills >= 2
-    assert tally.bad == 0, str(tally)
+        tallies = [attack(3, seed=2)]
+        while sum(tally.kills for tally in tallies) < 2 and len(tallies) < 5:  # a machine may become faster meanwhile
+            tallies.append(attack(3, seed=2 + len(tallies)))
+    assert all(tally.runs == 3 for tally in tallies)
+    assert sum(tally.kills for tally in tallies) >= 2
+    assert sum(tally.bad for tally in tallies) == 0, str(tallies)
 
 
 def test_another_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -305,8 +306,8 @@ def test_what_is_set_after_fitting_is_checked_too_and_numpys_numbers_are_numbers
 
 
 @pytest.mark.parametrize(("name", "least"), [("cora", 76.0), ("citeseer", 66.0)])
-def test_a_reservoir_as_it_comes_learns_citation_networks(name: str, least: float) -> None:
-    data = load(name)
+def test_a_reservoir_as_it_comes_learns_citation_networks(name: str, least: float, real: Callable[[str], str]) -> None:
+    data = load(name if name == "cora" else real(name))
     states = ReservoirARMA(graph=data.operator(), random_state=0).fit_transform(data.x.to_dense().numpy())
     y = data.y.numpy()
     readout = RidgeClassifier().fit(states[data.train_idx], y[data.train_idx])

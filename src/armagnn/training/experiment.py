@@ -69,6 +69,7 @@ class Experiment(ABC):
         """The results of simpler methods on the same data, by name; nothing where there are none."""
         return {}
 
+    @checked
     def trained(self, run: Run) -> Any:
         """The network with the weights of a finished run, which was trained on these data, ready to predict."""
         run.check_data(self.sha256)

@@ -31,7 +31,7 @@ SPARSE: Final = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.spa
 ENTRIES: Final = 2**30
 """The most entries of a parameter: 4 GiB in float32."""
 
-AT_ONCE: Final = 2**20
+AT_ONCE: Final = 2**17
 """Numbers that are looked at together: what a check needs for them stays in the cache."""
 
 FLOATS: Final = (torch.float32, torch.float64, torch.bfloat16)

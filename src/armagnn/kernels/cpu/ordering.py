@@ -156,6 +156,26 @@ def _transpose(rowptr: Array, col: Array, ends: Array, t_col: Array, perm: Array
     ends[0] = 0
 
 
+class _Memory:
+    """A tensor's numbers as numpy sees the memory of others.
+
+    ``Tensor.numpy`` would mark the memory of a tensor as lent to numpy. These tensors are the user's, and are only read
+    here: `armagnn.operators.remembered` asks for the mark.
+    """
+
+    def __init__(self, tensor: Tensor) -> None:
+        kind = {torch.int32: "i4", torch.int64: "i8", torch.float32: "f4", torch.float64: "f8"}[tensor.dtype]
+        self.tensor = tensor  # it lives as long as the array
+        self.__array_interface__ = {
+            "data": (tensor.data_ptr(), False), "shape": tuple(tensor.shape),
+            "typestr": np.dtype(kind).str, "version": 3,
+        }  # fmt: skip
+
+
+def _view(tensor: Tensor) -> Array:
+    return np.asarray(_Memory(tensor.detach().contiguous())) if tensor.numel() else to_numpy(tensor)
+
+
 def in_rows(
     row: Tensor, lines: bool, col: Tensor, value: Tensor, shape: tuple[int, int], dtype: torch.dtype,
     loop: float | None = None,
@@ -176,7 +196,7 @@ def in_rows(
     ids = np.int32 if max(*shape, count) < 2**31 else np.int64
     kind = np.float64 if dtype == torch.float64 else np.float32
     ends, rows, values = np.zeros(shape[1] + 1, dtype=ids), np.empty(count, dtype=ids), np.empty(count, dtype=kind)
-    given = to_numpy(row), lines, to_numpy(col), to_numpy(value)
+    given = _view(row), lines, _view(col), _view(value)
     _by_column(*given, loops, kind(loop or 0.0), ends, rows, values)
     pointer, columns, sums = np.zeros(shape[0] + 1, dtype=ids), np.empty_like(rows), np.empty_like(values)
     _by_row(ends, rows, values, pointer, columns, sums)

@@ -141,6 +141,8 @@ FOUND = (
     "operators.GraphBatch(nodes=~first)", "filters.SpectralFilter.plot(mu=@cube)",
     "data.node_features(vocabulary=@range)", "tasks.GraphTask(dtype=@bits)", "operators.GraphBatches(ptr=~meta)",
     "spectral.Density(mu=~strided, moments=~none_left)",
+    "filters.ARMAFilter.check_method(options=@mkldnn)", "filters.GCNFilter.on_regular(degree=@1e300)",
+    "operators.Coarsening.arrange(x=@uint16s)", "data.NodeDataset.from_networkx(seed=@np_scalar)",
 )  # fmt: skip
 """What long runs have found, and was mended."""
 

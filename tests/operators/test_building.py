@@ -58,6 +58,13 @@ def test_computed_range(graph: Graph, which: str) -> None:
     assert_near(build(graph, **chosen).to_dense(), operator(graph.dense(), "arma", **chosen), 1e-8)
 
 
+def test_a_computed_range_is_not_upside_down_by_rounding() -> None:
+    """A lone node with a loop has the eigenvalue 0, which is computed as -2e-16."""
+    loop = Graph(1, np.array([0]), np.array([0]), np.array([6.0]))
+    assert build(loop, lambda_max="computed").shift == -1
+    assert build(loop, lambda_min="computed", lambda_max="computed").shift == -1
+
+
 def test_computed_range_of_known_graphs() -> None:
     """A triangle's Laplacian has the eigenvalues 0 and 3/2; a bipartite graph's reach 2, which is the default."""
     triangle = Graph(3, np.array([0, 1, 2]), np.array([1, 2, 0]), np.ones(3)).both_ways()

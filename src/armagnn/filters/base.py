@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar, Final, Literal, overload
 
 import numpy as np
@@ -125,7 +125,7 @@ class Filter(ABC):
     def check_method(self, method: str, options: Iterable[str]) -> None:
         """Raise unless there is such a method, with such options."""
         choice(f"method of {type(self).__name__}", method, self.methods)
-        for name in options:
+        for name in instance("options", options, (Mapping, Sequence, Set), "names of options"):
             choice(f"option of method {method!r}", name, self.methods[method])
 
     @checked

@@ -56,7 +56,8 @@ class GCNFilter(Filter):
         """Return the response to mu in [-1, 1] of the *arma* operator, if every node has this degree."""
         checks.real_tensor("mu", mu, "(...)")
         degree = checks.real("degree", degree, above=0)
-        return self._response((degree * mu + self.gamma) / (degree + self.gamma))
+        share = 1 / (1 + self.gamma / degree)  # a large degree times mu would overflow
+        return self._response(share * mu + (1 - share))
 
     def _apply(self, op: GraphOperator, x: Tensor, method: str, **options: Any) -> Tensor:
         for _ in range(self.T):

@@ -155,8 +155,9 @@ def _shift(options: Options, row: Tensor, col: Tensor, weight: Tensor, num_nodes
             raise SymmetryError(NEEDS_SYMMETRY.format("lambda_min or lambda_max 'computed'"))
         matrix = CSR(plain["rowptr"], plain["col"], plain["value"], plain["shape"], symmetric=True)
         smallest, largest = extremal_eigenvalues(matrix)
-        low = 1.0 - largest if low == "computed" else low
-        high = 1.0 - smallest if high == "computed" else high
+        # rounding errors may leave [0, 2], where these eigenvalues lie
+        low = min(max(1.0 - largest, 0.0), 2.0) if low == "computed" else low
+        high = min(max(1.0 - smallest, 0.0), 2.0) if high == "computed" else high
     if not float(high) >= float(low):
         raise ParameterError(f"lambda_max ({high}) must not lie below lambda_min ({low}).")
     return (float(high) - float(low)) / 2 - 1.0

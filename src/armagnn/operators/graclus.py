@@ -96,7 +96,7 @@ class Coarsening:
         if x.dim() < 2 or x.shape[-2] != self.num_nodes:
             raise ShapeError(f"x must have shape (..., {self.num_nodes}, F), got {tuple(x.shape)}.")
         taken = x.index_select(-2, self.order[0].clamp(min=0))
-        return taken.masked_fill(~self.real[0].unsqueeze(1), 0)
+        return torch.where(self.real[0].unsqueeze(1), taken, 0)
 
     @checked
     def restore(self, x: Tensor) -> Tensor:

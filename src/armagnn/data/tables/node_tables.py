@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from armagnn.checks import choice, flag
+from armagnn.checks import choice, flag, integer
 from armagnn.data.arrays import as_tensor
 from armagnn.data.scaling import Scaler
 from armagnn.data.tables.edge_tables import UNKNOWN, EdgeList, read_edges
@@ -89,6 +89,8 @@ class TableOptions:
         flag("directed", self.directed)
         choice("rule for unknown nodes", self.unknown, UNKNOWN)
         choice("scaling of features", self.features, SCALING)
+        for name in ("seed", "folds", "fold"):
+            object.__setattr__(self, name, integer(name, getattr(self, name), -(2**63), 2**63 - 1))
         self.split_wish  # noqa: B018  # which checks its numbers
 
     @property

@@ -225,7 +225,7 @@ def test_nodes_that_nothing_speaks_of(monkeypatch: pytest.MonkeyPatch) -> None:
     arrays: dict[str, Any] = {"edge_index": np.array([[0], [1]]), "ptr": np.array([0, 2, 2**31]), "y": np.array([0, 1])}
     with pytest.raises(DataError, match="give node_labels"):
         parse_graphs_file(pack_arrays(arrays), name="a", source="a.npz")
-    monkeypatch.setattr("armagnn.data.graphs.MOST_LONE", 3)
+    monkeypatch.setattr("armagnn.data.graph_files.MOST_LONE", 3)
     arrays["ptr"] = np.array([0, 2, 33])
     with pytest.raises(DataError, match="give node_labels"):
         parse_graphs_file(pack_arrays(arrays), name="a", source="a.npz")

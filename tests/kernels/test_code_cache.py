@@ -11,7 +11,7 @@ import pytest
 import armagnn
 from armagnn.kernels import code_cache
 
-STORED = "builder.store(final, builder.bitcast(target, vector.as_pointer()), align=size)"
+STORED = "builder.store(final, builder.bitcast(target, vector.as_pointer()), align=self.size)"
 PRODUCT = """
 import torch
 from armagnn.kernels.cpu import sparse

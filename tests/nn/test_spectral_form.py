@@ -125,12 +125,17 @@ def test_it_pays_for_many_signals_on_a_small_graph_and_a_high_degree(
     nodes: int, nonzeros: int, signals: int, degree: int, channels: tuple[int, int], pays: bool
 ) -> None:
     class Op:
-        num_nodes, nnz, symmetric, for_one_call = nodes, nonzeros, True, False
+        num_nodes, nnz, symmetric, for_one_call, whole = nodes, nonzeros, True, False, True
         rowptr = col = value = torch.ones(1)
 
     op: Any = Op()
     assert spectral_pays(op, signals, degree, channels) == pays
-    for name, value in (("symmetric", False), ("value", torch.ones(1, requires_grad=True)), ("for_one_call", True)):
+    for name, value in (
+        ("symmetric", False),
+        ("value", torch.ones(1, requires_grad=True)),
+        ("for_one_call", True),
+        ("whole", False),
+    ):
         other: Any = Op()
         setattr(other, name, value)
         assert not spectral_pays(other, signals, degree, channels)

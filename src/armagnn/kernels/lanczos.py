@@ -16,6 +16,7 @@ def column_dots(x: Tensor, y: Tensor) -> Tensor:
     """Return the inner products of the columns of two matrices (N, C), shape (C), float64.
 
     Example:
+        >>> import torch
         >>> column_dots(torch.tensor([[1.0, 2.0], [3.0, 0.0]]), torch.tensor([[1.0, 2.0], [1.0, 5.0]]))
         tensor([4., 4.], dtype=torch.float64)
     """

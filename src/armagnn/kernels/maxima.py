@@ -63,6 +63,7 @@ def neighbour_max(rowptr: Tensor, col: Tensor, t_rowptr: Tensor, t_col: Tensor, 
     The matrix is given by its pattern and that of its transpose; its values do not matter.
 
     Example:
+        >>> import torch
         >>> rowptr, col = torch.tensor([0, 2, 2, 3]), torch.tensor([1, 2, 0])
         >>> t_rowptr, t_col = torch.tensor([0, 1, 2, 3]), torch.tensor([2, 0, 0])
         >>> neighbour_max(rowptr, col, t_rowptr, t_col, torch.tensor([[1.0, -4.0], [2.0, -2.0], [3.0, -3.0]]))

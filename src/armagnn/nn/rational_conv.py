@@ -94,8 +94,8 @@ class RationalConv(Conv):
         [True, True]
         >>> conv
         RationalConv(8, 16, order=4, method='exact')
-        >>> conv.response([-1.0, 0.5, 1.0]).round(1) + 0.0
-        array([0., 1., 1.])
+        >>> conv.response([-1.0, 0.5, 1.0]) > 0.5
+        array([False,  True,  True])
     """
 
     kind = "arma"

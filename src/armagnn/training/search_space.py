@@ -92,6 +92,7 @@ def search_space(config: Config, over: Sequence[str] = ()) -> tuple[Axis, ...]:
     else:
         rates = config.RATES if config.conv == "arma" else [rate for rate in config.RATES if rate != "skip_dropout"]
         unused = {name for name in USUAL if name.endswith("_dropout") and name not in rates} | set(config._unused)
+        unused |= set(config.LATER)  # what makes another network than the usual one is searched on request
         found = tuple(axis for name, axis in USUAL.items() if name in known and name not in unused)
     for axis in found:  # what the configuration refuses is refused before anything is trained
         for value in axis.choices or (axis.low, axis.high):
@@ -109,15 +110,15 @@ def _axis(text: str, config: Config, known: Mapping[str, Any]) -> Axis:
     if not equals:
         if name not in USUAL:
             raise ParameterError(f"over: {name} has no usual range. Write {name}=low..high or {name}=a|b|c.")
-        return USUAL[name]
+        usual = USUAL[name]
+        return replace(usual, low=max(usual.low, config.LIMITS[name][0])) if usual.whole else usual
     kind = type(known[name].default)
     low, dots, high = values.partition("..")
     if dots:
         ends = _read(kind, name, low), _read(kind, name, high)
         if kind not in (int, float) or not ends[0] < ends[1]:
             raise ParameterError(f"over: {shown(text)}: a range has a lower and a higher number, as lr=0.001..0.1.")
-        usual = USUAL.get(name)
-        log = usual is not None and usual.log and ends[0] > 0
+        log = name in USUAL and USUAL[name].log and ends[0] > 0
         return Axis(name, (), *ends, log=log, whole=kind is int)
     return Axis(name, tuple(dict.fromkeys(_read(kind, name, value) for value in values.split("|"))))
 

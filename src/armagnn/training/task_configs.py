@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from armagnn.errors import ParameterError, shown
+from armagnn.errors import ParameterError, UnknownNameError, shown
 from armagnn.tasks import GRAPH_RATES, SIGNAL_RATES
 from armagnn.training.config import Config, data_name, register, text, title_of
 from armagnn.training.hyperparameters import graph_defaults, signal_defaults
@@ -133,6 +133,8 @@ class GraphsConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.target == "none":  # predictions of new graphs read their data so: there is nothing to learn
+            raise UnknownNameError("target", self.target, ("auto", "labels", "attributes", "a column of graphs.csv"))
         if self.folds not in (0, FOLDS):
             raise ParameterError(f"folds is {self.folds}; sets of graphs have {FOLDS} folds.")
         if self.conv not in ("arma", "rational", "chebyshev", "cayley") and self.depth * self.layers > MOST_STEPS:

@@ -192,11 +192,14 @@ def kill_commands(config: training.Config, truth: str, draw: random.Random, tall
 def truths(configs: Sequence[training.Config]) -> list[tuple[training.Config, str, float]]:
     """Each configuration with the result of a training that nobody killed, and how long it took."""
     found = []
-    trainer.EVERY = OFTEN
-    for index, config in enumerate(configs):
-        start, folder = time.monotonic(), Path.cwd() / f"whole-{index}"
-        training.train(config, folder)
-        found.append((config, result(folder), time.monotonic() - start))
+    every, trainer.EVERY = trainer.EVERY, OFTEN
+    try:
+        for index, config in enumerate(configs):
+            start, folder = time.monotonic(), Path.cwd() / f"whole-{index}"
+            training.train(config, folder)
+            found.append((config, result(folder), time.monotonic() - start))
+    finally:
+        trainer.EVERY = every
     return found
 
 

@@ -1,4 +1,4 @@
-"""The examples of docs/filters.md show what they say."""
+"""The examples of docs/guides/filters.md show what they say."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "filters.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "filters.md"
 
 
 @pytest.mark.skipif(not PAGE.exists(), reason="the pages are not here")

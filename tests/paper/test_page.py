@@ -64,9 +64,9 @@ def test_the_committed_pages_are_those_of_the_committed_rows() -> None:
     root = Path(__file__).parents[2]
     if not (root / "results").is_dir():
         pytest.skip("no results beside the tests: not a checkout")
-    assert (root / "docs" / "results.md").read_text() == results_page(root / "results")
-    readme = (root / "README.md").read_text()
-    assert readme == with_overview(readme, root / "results")
+    assert (root / "docs" / "paper" / "results.md").read_text() == results_page(root / "results")
+    short = (root / "docs" / "paper" / "index.md").read_text()
+    assert short == with_overview(short, root / "results")
 
 
 def test_finals_are_held_when_all_finalists_have_all_seeds(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The tutorial of docs/graph-signals.md runs, and its network learns."""
+"""The tutorial of docs/guides/graph-signals.md runs, and its network learns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "graph-signals.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "graph-signals.md"
 
 
 @pytest.mark.skipif(not PAGE.exists(), reason="the pages are not here")

@@ -154,18 +154,20 @@ def seal(
 
 def page(
     folder: Annotated[Path, typer.Option("--results", help="The folder of the tables.")] = Path("results"),
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs", "results.md"),
-    readme: Annotated[Path | None, typer.Option(help="A text whose short table is made anew, too.")] = None,
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs", "paper", "results.md"),
+    overview: Annotated[
+        Path | None, typer.Option("--overview", "--readme", help="A text whose short table is made anew, too.")
+    ] = None,
 ) -> None:
     """Write the page of results from the exported tables."""
     texts = {out: results_page(folder)}
-    if readme is not None:
+    if overview is not None:
         try:
-            texts[readme] = with_overview(readme.read_text(encoding="utf-8"), folder)
+            texts[overview] = with_overview(overview.read_text(encoding="utf-8"), folder)
         except OSError as error:
-            raise DataError(f"{readme}: cannot be read ({error.strerror}).") from error
+            raise DataError(f"{overview}: cannot be read ({error.strerror}).") from error
         except UnicodeDecodeError as error:
-            raise DataError(f"{readme}: is no text in UTF-8 ({error.reason}).") from error
+            raise DataError(f"{overview}: is no text in UTF-8 ({error.reason}).") from error
     for path, text in texts.items():
         write_atomic(path, text.encode())
     _say(output_console(), str(out))

@@ -1,8 +1,8 @@
 """What a recorded training step of the networks of Tables 1 to 4 costs on a GPU, and its largest kernels.
 
 The table of docs/paper/notes/performance.md: ``python benchmarks/steps.py``, with the data in ``$ARMAGNN_DATA``; seeds
-0, 1, ..., the first fold, the paper's hyperparameters (20news: Defferrard's reading); the mean of the replays of one run.
-With names of datasets behind it, theirs only.
+0, 1, ..., the first fold, the paper's hyperparameters (20news: Defferrard's reading); the mean of the replays of one
+run. With names of datasets behind it, theirs only.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import numpy as np
 
 from armagnn.data.arrays import pack_arrays
 from armagnn.training import Config, NodesConfig, train
-from armagnn.training.manifest import Manifest, to_bytes
+from armagnn.training.checkpoint import Manifest, to_bytes
 from own_graphs import folder_of, quick, rings_and_paths
 
 MISSING, DEEP, ENDLESS = object(), object(), object()

@@ -1,7 +1,8 @@
-"""Checkpoints: bit-exact, in small files, whole after a kill at any moment."""
+"""Manifests: no other bytes are taken for one. Checkpoints: bit-exact, in small files, whole after a kill."""
 
 from __future__ import annotations
 
+import json
 import math
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import torch
 
 from armagnn.errors import ParameterError, RunError
 from armagnn.training import checkpoint as module
-from armagnn.training.checkpoint import LIMIT, Checkpoint
+from armagnn.training.checkpoint import LIMIT, MANIFEST, Checkpoint, Manifest, from_bytes, sha256, to_bytes
 from broken_writes import broken_write
 
 # One process that has imported torch forks those that are killed: an import takes longer than the training.
@@ -221,3 +222,45 @@ def test_tensors_of_a_gpu_come_back_on_the_cpu(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path, "trial")
     checkpoint.save({"x": torch.ones(3, device="cuda")})
     assert same(checkpoint.load(), {"x": torch.ones(3)})
+
+
+# ----------------------------------------------------------------------------------------------- the manifest of a run
+
+FILES = {"config.json": sha256(b"a"), "trials/seed-3.safetensors": sha256(b"b")}
+
+
+def test_it_comes_back(tmp_path: Path) -> None:
+    Manifest(dict(FILES), complete=True).write(tmp_path)
+    assert Manifest.read(tmp_path) == Manifest(FILES, complete=True)
+
+
+def signed(**changes: Any) -> bytes:
+    body = {"format": "armagnn-run", "version": 2, "complete": False, "files": FILES} | changes
+    return to_bytes({**body, "sha256": sha256(to_bytes(body))})
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "not JSON"),
+        (b"[]", "not a JSON object"),
+        (signed(format="other"), "not the manifest of an armagnn run"),
+        (signed(version=3), "format version 3"),
+        (signed(files=[]), "files or complete missing"),
+        (signed(files={"../secret": sha256(b"")}), "names a file that no run has"),
+        (signed(files={"config.json": "abc"}), "the checksum of config.json"),
+        (signed()[:-1] + b" \n", "checksum mismatch"),
+        (json.dumps(json.loads(signed())).encode(), "checksum mismatch"),
+    ],
+)
+def test_what_is_no_manifest(content: bytes, said: str, tmp_path: Path) -> None:
+    (tmp_path / MANIFEST).write_bytes(content)
+    with pytest.raises(RunError, match=said):
+        Manifest.read(tmp_path)
+
+
+def test_nan_is_no_json() -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        to_bytes({"loss": float("nan")})
+    with pytest.raises(RunError, match="not JSON"):
+        from_bytes(Path("x.json"), b'{"loss": NaN}')

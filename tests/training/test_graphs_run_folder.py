@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from armagnn.errors import DataError, ParameterError, RunError, UnknownNameError
 from armagnn.training import Description, NodesConfig, Observer, Run, predict, train
+from armagnn.training.checkpoint import Manifest
 from armagnn.training.graph_training import is_folder, read_graphs
-from armagnn.training.manifest import Manifest
 from broken_writes import broken_write
 from own_graphs import folder_of, quick, rings_and_paths
 from training.hostile import change, put

@@ -18,7 +18,7 @@ import torch
 from armagnn.cli.finished_runs import show
 from armagnn.errors import ArmagnnError, RunError
 from armagnn.training import Observer, Run, predict, train
-from armagnn.training.manifest import Manifest, sha256, to_bytes
+from armagnn.training.checkpoint import Manifest, sha256, to_bytes
 from training.hostile import finished, no_hang, put, sign, tiny, variants
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="alarms, pipes and links are those of POSIX")

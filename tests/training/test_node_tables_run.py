@@ -14,7 +14,7 @@ import torch
 from armagnn.data import NodeDataset
 from armagnn.errors import ArmagnnError, RunError
 from armagnn.training import NodesConfig, Run, TablePrediction, predict, train
-from armagnn.training.manifest import to_bytes
+from armagnn.training.checkpoint import to_bytes
 from armagnn.training.node_training import read_schema
 from data.tables.small_tables import people, write_csv, write_people
 

@@ -17,7 +17,7 @@ from armagnn.data.arrays import pack_arrays
 from armagnn.errors import RunError, UnknownNameError
 from armagnn.explore.learned import learned_responses
 from armagnn.training import NodesConfig, Run, predict, train
-from armagnn.training.manifest import Manifest, sha256, to_bytes
+from armagnn.training.checkpoint import Manifest, sha256, to_bytes
 from armagnn.training.trainer import Observer
 
 NODES = 120

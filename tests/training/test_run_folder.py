@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from armagnn.data import load
 from armagnn.errors import RunError
 from armagnn.training import NodesConfig, Outcome, Run, Setting, predict, train
-from armagnn.training.manifest import Manifest, to_bytes
+from armagnn.training.checkpoint import Manifest, to_bytes
 
 RATES = {"input_dropout": 0.3, "hidden_dropout": 0.3, "skip_dropout": 0.3}
 CONFIG = NodesConfig(hidden=1, stacks=1, epochs=4, seed=3, seeds=3, **RATES)

@@ -1,14 +1,21 @@
-"""A checkpoint within a training: what is needed to go on, in files of at most 16 MiB.
+"""What a run folder and a checkpoint commit to: a manifest, which names their files with their checksums.
 
-The tensors, in order, are one stream of bytes, cut into safetensors files. The manifest (what the state looks like,
-which files hold it, their checksums) is written after them and is the one point of commitment: killed at any moment,
-the folder holds the previous checkpoint or the new one, whole.
+A manifest is written after the files that it names, and is the one point of commitment: a training that is killed at
+any moment is found at its last finished trial, and at its previous checkpoint or the new one, whole. A manifest carries
+a checksum of itself, and its bytes must be exactly what armagnn would write, so that no damage to any file passes
+unseen.
+
+A checkpoint is what a training needs to go on. Its tensors, in order, are one stream of bytes, cut into safetensors
+files of at most 16 MiB; its manifest says what the state looks like.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import re
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +27,104 @@ from torch import Tensor
 from armagnn import checks
 from armagnn.errors import ParameterError, RunError, shown
 from armagnn.files import read_plain, write_atomic
-from armagnn.training.manifest import from_bytes, sha256, signed
+
+FORMAT = "armagnn-run"
+VERSION = 2
+MANIFEST, CONFIG = "manifest.json", "config.json"
+DESCRIPTIONS = ("graphs.json", "tables.json", "description.json")
+CHECKPOINT = "checkpoint"  # a folder that the manifest does not answer for
+AGAIN = "Train the run again with --overwrite."
+LARGEST_JSON = 2**27
+"""Bytes of the largest JSON file of a run: the history of a trial of a million epochs has half of them."""
+DIGEST = re.compile(r"[0-9a-f]{64}")
+# Every file a run may hold. Nothing else is ever read from, or removed with, a run folder.
+FILES = re.compile(
+    r"(config|graphs|tables|description|metrics|baselines)\.json|weights\.safetensors|curve\.png|report\.html|trials/seed-(0|[1-9]\d{0,18})\.(json|safetensors)"
+)
+
+
+def to_bytes(content: Any) -> bytes:
+    """Canonical JSON: one text for one content (and NaN is refused, as it is no JSON)."""
+    return (json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+def from_bytes(path: Path, content: bytes) -> dict[str, Any]:
+    """The JSON object in the file `path`, whose bytes are `content`."""
+    try:
+        parsed = json.loads(content, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{path}: corrupt, truncated or not JSON. {AGAIN}") from error
+    if not isinstance(parsed, dict):
+        raise RunError(f"{path}: not a JSON object. {AGAIN}")
+    return parsed
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def sha256(content: bytes) -> str:
+    """SHA-256 in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def signed(body: dict[str, Any]) -> bytes:
+    """Canonical JSON of a body and the checksum of the body."""
+    return to_bytes({**body, "sha256": sha256(to_bytes(body))})
+
+
+@dataclass
+class Manifest:
+    """The files of a run and their SHA-256; `complete` when all trials are finished."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    complete: bool = False
+
+    def to_bytes(self) -> bytes:
+        """The bytes of ``manifest.json``."""
+        return signed({"format": FORMAT, "version": VERSION, "complete": self.complete, "files": self.files})
+
+    def write(self, folder: Path) -> None:
+        """Commit: from here on the folder is what this manifest says."""
+        write_atomic(folder / MANIFEST, self.to_bytes())
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """Read and check ``manifest.json`` (itself, not yet the files it names)."""
+        path = folder / MANIFEST
+        try:
+            content = read_plain(path, LARGEST_JSON)
+        except (OSError, ValueError) as error:  # a path with a zero byte is a ValueError
+            raise RunError(f"{folder}: not a run of armagnn (no readable {MANIFEST}). Check the path.") from error
+        parsed = from_bytes(path, content)
+        if parsed.get("format") != FORMAT:
+            raise RunError(f"{path}: not the manifest of an armagnn run. Check the path.")
+        if parsed.get("version") != VERSION:
+            raise RunError(
+                f"{path}: format version {shown(parsed.get('version'))}, this armagnn reads {VERSION}. "
+                "Use the armagnn that wrote it."
+            )
+        files, complete = parsed.get("files"), parsed.get("complete")
+        if not isinstance(files, dict) or not isinstance(complete, bool):
+            raise RunError(f"{path}: corrupt (files or complete missing). {AGAIN}")
+        for name, digest in files.items():
+            if not FILES.fullmatch(name):  # also keeps "../" out
+                raise RunError(f"{path}: names a file that no run has: {shown(name)}.")
+            if not isinstance(digest, str) or not DIGEST.fullmatch(digest):
+                raise RunError(f"{path}: corrupt (the checksum of {name} is {shown(digest)}). {AGAIN}")
+        manifest = cls(files, complete)
+        if manifest.to_bytes() != content:
+            raise RunError(f"{path}: corrupt (checksum mismatch). {AGAIN}")
+        return manifest
+
+
+# ------------------------------------------------------------------------------------------------------ the checkpoint
 
 LIMIT = 16 * 2**20  # bytes of a file
 PIECE = LIMIT - 4096  # bytes of tensors in a file: the rest is for its header
-MANIFEST = "checkpoint.json"
-HEAD = {"format": "armagnn-checkpoint", "version": 1}
-AGAIN = "Remove the folder to begin this trial anew."
+STATE = "checkpoint.json"
+STATE_HEAD = {"format": "armagnn-checkpoint", "version": 1}
+ANEW = "Remove the folder to begin this trial anew."
 PART = re.compile(r"[1-9]\d*-\d+\.safetensors")
 
 
@@ -75,46 +173,46 @@ class Checkpoint:
             content = safetensors.torch.save({"bytes": stream[start : start + PIECE].clone()})
             write_atomic(self.path / name, content)
             files.append([name, sha256(content)])
-        content = signed({**HEAD, "state": shape, "files": files})
+        content = signed({**STATE_HEAD, "state": shape, "files": files})
         if len(content) > LIMIT:
             raise ParameterError(f"{self.path}: a checkpoint with {len(content)} bytes of plain numbers; use tensors.")
-        write_atomic(self.path / MANIFEST, content)
+        write_atomic(self.path / STATE, content)
         self._remove_parts(keep={name for name, _ in files})
 
     def load(self) -> dict[Any, Any] | None:
         """The state that was saved last, or None if there is none."""
-        path = self.path / MANIFEST
+        path = self.path / STATE
         try:
             content = read_plain(path, LIMIT)
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise RunError(f"{path}: cannot be read ({error.strerror}). {AGAIN}") from error
+            raise RunError(f"{path}: cannot be read ({error.strerror}). {ANEW}") from error
         try:
             parsed = from_bytes(path, content)
         except RunError as error:
-            raise RunError(f"{path}: corrupt, truncated or not JSON. {AGAIN}") from error
-        if any(parsed.get(name) != value for name, value in HEAD.items()):
-            raise RunError(f"{path}: no checkpoint that this version of armagnn can read. {AGAIN}")
+            raise RunError(f"{path}: corrupt, truncated or not JSON. {ANEW}") from error
+        if any(parsed.get(name) != value for name, value in STATE_HEAD.items()):
+            raise RunError(f"{path}: no checkpoint that this version of armagnn can read. {ANEW}")
         try:
             body = {name: parsed[name] for name in ("state", "files")}
-            if signed({**HEAD, **body}) != content:
-                raise RunError(f"{path}: corrupt (checksum mismatch). {AGAIN}")
+            if signed({**STATE_HEAD, **body}) != content:
+                raise RunError(f"{path}: corrupt (checksum mismatch). {ANEW}")
             pieces = [self._read(name, digest) for name, digest in body["files"]]
             stream = _Stream(torch.cat(pieces) if pieces else torch.empty(0, dtype=torch.uint8))
             state = _rebuild(body["state"], stream)
         except RunError:
             raise
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError) as error:
-            raise RunError(f"{path}: corrupt ({error}). {AGAIN}") from error
+            raise RunError(f"{path}: corrupt ({error}). {ANEW}") from error
         if not isinstance(state, dict) or stream.left:
-            raise RunError(f"{path}: corrupt (not the state that was saved). {AGAIN}")
+            raise RunError(f"{path}: corrupt (not the state that was saved). {ANEW}")
         return state
 
     def clear(self) -> None:
         """Remove the checkpoint, when the trial is finished (and only its own files)."""
         try:
-            (self.path / MANIFEST).unlink(missing_ok=True)  # first: what is left without it is no checkpoint
+            (self.path / STATE).unlink(missing_ok=True)  # first: what is left without it is no checkpoint
             self._remove_parts(keep=set())
             if self.path.is_dir() and not any(self.path.iterdir()):
                 self.path.rmdir()
@@ -132,14 +230,14 @@ class Checkpoint:
 
     def _read(self, name: str, digest: str) -> Tensor:
         if not PART.fullmatch(name):  # also keeps "../" out
-            raise RunError(f"{self.path / MANIFEST}: names a file that no checkpoint has: {shown(name)}.")
+            raise RunError(f"{self.path / STATE}: names a file that no checkpoint has: {shown(name)}.")
         try:
             content = read_plain(self.path / name, LIMIT)
             if sha256(content) != digest:
-                raise RunError(f"{self.path / name}: corrupt or truncated (checksum mismatch). {AGAIN}")
+                raise RunError(f"{self.path / name}: corrupt or truncated (checksum mismatch). {ANEW}")
             return safetensors.torch.load(content)["bytes"].view(torch.uint8).flatten()
         except (OSError, SafetensorError, KeyError) as error:
-            raise RunError(f"{self.path / name}: missing or unreadable ({error}). {AGAIN}") from error
+            raise RunError(f"{self.path / name}: missing or unreadable ({error}). {ANEW}") from error
 
 
 class _Stream:

@@ -18,7 +18,7 @@ from armagnn.data.graphs import FEATURE_KINDS
 from armagnn.data.tables.encoding import TableEncoder
 from armagnn.errors import DataError, RunError
 from armagnn.tasks.graph_task import fit_scalers
-from armagnn.training.manifest import AGAIN
+from armagnn.training.checkpoint import AGAIN
 from armagnn.training.run_folder import Run
 
 SHOWN: Final = 10

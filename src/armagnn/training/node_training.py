@@ -17,8 +17,8 @@ from armagnn.operators import CSR
 from armagnn.tasks import NodeNet, NodeTask, conv_options
 from armagnn.tasks.closing_metrics import closing_metrics, has_auc
 from armagnn.tasks.node_task import target_scaler
+from armagnn.training.checkpoint import AGAIN
 from armagnn.training.experiment import Experiment, Prediction, outline, split_names, trained
-from armagnn.training.manifest import AGAIN
 from armagnn.training.node_baselines import node_baselines
 from armagnn.training.node_config import NodesConfig
 from armagnn.training.node_predictions import NodesPrediction, NodesValues, TablePrediction

@@ -33,9 +33,7 @@ from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.errors import ParameterError, RunError, UnknownNameError, shown
 from armagnn.files import is_draft, read_plain, write_atomic
-from armagnn.training.checkpoint import Checkpoint
-from armagnn.training.config import Config, config_of
-from armagnn.training.manifest import (
+from armagnn.training.checkpoint import (
     AGAIN,
     CHECKPOINT,
     CONFIG,
@@ -46,11 +44,13 @@ from armagnn.training.manifest import (
     LARGEST_JSON,
     MANIFEST,
     VERSION,
+    Checkpoint,
     Manifest,
     from_bytes,
     sha256,
     to_bytes,
 )
+from armagnn.training.config import Config, config_of
 from armagnn.training.outcome import Outcome, are_baselines, best_trial, draw_curves, same_json, summarise
 
 METRICS, WEIGHTS, CURVE, BASELINES = "metrics.json", "weights.safetensors", "curve.png", "baselines.json"

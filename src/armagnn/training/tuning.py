@@ -18,9 +18,8 @@ from armagnn.arguments import checked
 from armagnn.checks import choice, integer
 from armagnn.errors import ArmagnnError, ParameterError, RunError, UnsupportedError, shown
 from armagnn.files import is_draft, read_plain, write_atomic
-from armagnn.training.checkpoint import Checkpoint
+from armagnn.training.checkpoint import CHECKPOINT, Checkpoint, from_bytes, signed, to_bytes
 from armagnn.training.config import Config
-from armagnn.training.manifest import CHECKPOINT, from_bytes, signed, to_bytes
 from armagnn.training.outcome import Setting
 from armagnn.training.search_space import Axis, search_space
 from armagnn.training.trainer import Observer, run_trials

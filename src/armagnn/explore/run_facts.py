@@ -16,7 +16,7 @@ from armagnn.training.config import Config
 from armagnn.training.experiment import Experiment, split_names
 from armagnn.training.graph_training import GraphsExperiment, predict_graphs
 from armagnn.training.node_config import IN_MEMORY
-from armagnn.training.node_predictions import NodesPrediction, NodesValues, TablePrediction
+from armagnn.training.node_training import NodesPrediction, NodesValues, TablePrediction
 from armagnn.training.run_folder import Run
 
 BINS: Final = 10

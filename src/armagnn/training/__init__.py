@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from armagnn.training.fold_runs import has_folds, open_folds, predict_folds, summary_of, train_folds
     from armagnn.training.graph_training import GraphsPrediction
     from armagnn.training.node_config import NodesConfig
-    from armagnn.training.node_predictions import NodesPrediction, NodesValues, TablePrediction
+    from armagnn.training.node_training import NodesPrediction, NodesValues, TablePrediction
     from armagnn.training.outcome import Outcome, Setting
     from armagnn.training.run_folder import Run
     from armagnn.training.signal_training import SignalsPrediction
@@ -57,7 +57,7 @@ lazily(
         "armagnn.training.experiment": "predict",
         "armagnn.training.fold_runs": "has_folds open_folds predict_folds summary_of train_folds",
         "armagnn.training.graph_training": "GraphsPrediction",
-        "armagnn.training.node_predictions": "NodesPrediction NodesValues TablePrediction",
+        "armagnn.training.node_training": "NodesPrediction NodesValues TablePrediction",
         "armagnn.training.outcome": "Outcome Setting",
         "armagnn.training.run_folder": "Run",
         "armagnn.training.signal_training": "SignalsPrediction",

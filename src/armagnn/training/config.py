@@ -127,7 +127,7 @@ class Config:
 
     def __post_init__(self) -> None:
         from armagnn.nn.gat_conv import HEADS
-        from armagnn.training.stopping import check_stopping
+        from armagnn.training.outcome import check_stopping
 
         text("conv", self.conv)  # first: which sizes count depends on it
         for each in fields(self):

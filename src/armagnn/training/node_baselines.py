@@ -62,3 +62,22 @@ def _metrics(data: NodeDataset, scores: Tensor, split: str, auc: bool) -> dict[s
     logits = torch.logit(scores.double(), eps=1e-9) if data.multilabel else scores.double().clamp(min=1e-12).log()
     found = {"accuracy": accuracy(logits, y)} | ({"micro_f1": micro_f1(logits, y)} if data.multilabel else {})
     return {name: float(value) for name, value in found.items()} | closing_metrics(logits, y, auc)
+
+
+def are_baselines(content: dict[str, Any]) -> bool:
+    """Has each method mean and deviation of metrics on validation and test?
+
+    Example:
+        >>> are_baselines({"mlp": {split: {"accuracy": {"mean": 0.5, "std": 0.1}} for split in ("val", "test")}})
+        True
+    """
+    for each in content.values():
+        splits = [each.get(split) for split in ("val", "test")] if isinstance(each, dict) else [None]
+        for split in splits:
+            if not isinstance(split, dict):
+                return False
+            if not all(
+                isinstance(m, dict) and type(m.get("mean")) is type(m.get("std")) is float for m in split.values()
+            ):
+                return False
+    return True

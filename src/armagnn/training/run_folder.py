@@ -51,7 +51,7 @@ from armagnn.training.checkpoint import (
     to_bytes,
 )
 from armagnn.training.config import Config, config_of
-from armagnn.training.outcome import Outcome, are_baselines, best_trial, draw_curves, same_json, summarise
+from armagnn.training.outcome import Outcome, best_trial, draw_curves, same_json, summarise
 
 METRICS, WEIGHTS, CURVE, BASELINES = "metrics.json", "weights.safetensors", "curve.png", "baselines.json"
 HEAD = {"format", "version", "kind", "config", "seeds", "dataset_sha256", "versions"}
@@ -269,6 +269,8 @@ class Run:
         """The results of methods that ignore the edges or the features, by name; of many runs there are none."""
         if BASELINES not in self.manifest.files:
             return {}
+        from armagnn.training.node_baselines import are_baselines
+
         found = from_bytes(self.path / BASELINES, self._read(BASELINES))
         if not are_baselines(found):
             raise RunError(f"{self.path / BASELINES}: not the results of baselines. {AGAIN}")

@@ -29,9 +29,8 @@ from armagnn.nn.feature_dropout import Zero
 from armagnn.tasks.contract import Predict, Room, Task, weights_of
 from armagnn.torch_private import tree_map
 from armagnn.training.cuda_graphs import EAGER, Recorder
-from armagnn.training.outcome import Outcome, Setting
+from armagnn.training.outcome import ALL_RULES, Keeper, Outcome, Setting, check_state, check_stopping
 from armagnn.training.shared_options import MOST_EPOCHS, MOST_TRIALS
-from armagnn.training.stopping import ALL_RULES, Keeper, check_state, check_stopping
 from armagnn.training.surroundings import Threads, surroundings
 
 DRAWS: Final = 64

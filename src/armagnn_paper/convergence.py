@@ -31,7 +31,7 @@ from armagnn.checks import choice, integer
 from armagnn.data import load
 from armagnn.filters import ARMAFilter
 from armagnn.nn import ARMAConv, RationalConv
-from armagnn.nn.feature_dropout import drop
+from armagnn.nn.conv import drop
 from armagnn.operators import CSR, GraphOperator
 from armagnn.solvers import FixedPoint
 from armagnn.tasks.node_task import accuracy, cross_entropy

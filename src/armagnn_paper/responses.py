@@ -29,7 +29,7 @@ from armagnn.errors import GraphError, ParameterError, shown
 from armagnn.filters import ARMAFilter, ChebyshevFilter
 from armagnn.kernels.random import seeded
 from armagnn.nn import ARMAConv, GCNConv
-from armagnn.nn.layer_sequence import LayerSequence
+from armagnn.nn.layer_registry import LayerSequence
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.extremes import extremal_eigenvalues
 from armagnn.spectral import band_response, components, empirical_response, layer_response, spectrum, stack_outputs

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from armagnn import CSR, GraphOperator
 from armagnn.errors import ArmagnnError, DTypeError, GraphError, ParameterError, ShapeError
-from armagnn.nn.feature_dropout import drop
+from armagnn.nn.conv import drop
 from oracles import Graph, assert_near, numbers, random_graph
 from strategies import graphs
 

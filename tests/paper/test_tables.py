@@ -12,7 +12,7 @@ import pytest
 from armagnn.data import load
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.nn import ARMAConv, CayleyConv, ChebConv
-from armagnn.nn.layer_sequence import LayerSequence
+from armagnn.nn.layer_registry import LayerSequence
 from armagnn.training.hyperparameters import NODES as ROWS
 from armagnn.training.record import trial_key
 from armagnn_paper.cli import TITLES

@@ -15,7 +15,7 @@ from armagnn.data import Fold, GraphsDataset
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.kernels.random import source
 from armagnn.nn import ARMAConv
-from armagnn.nn.layer_sequence import LayerSequence
+from armagnn.nn.layer_registry import LayerSequence
 from armagnn.operators.batches import batches_of
 from armagnn.tasks import GraphNet, GraphTask
 from tasks.graph_setup import F64, FOLD, OPTIONS, make_net, make_task

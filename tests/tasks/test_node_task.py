@@ -14,8 +14,7 @@ from armagnn.data import NodeDataset
 from armagnn.data.arrays import pack_arrays
 from armagnn.data.sets.ppi import parse_multilabel_file
 from armagnn.errors import ParameterError, UnknownNameError
-from armagnn.nn.layer_registry import PEERS
-from armagnn.nn.layer_sequence import LayerSequence
+from armagnn.nn.layer_registry import PEERS, LayerSequence
 from armagnn.tasks import NodeNet, NodeTask
 from armagnn.tasks.node_task import accuracy, cross_entropy, micro_f1
 from data.tiny import multilabel_arrays

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from armagnn.errors import GraphError, ParameterError
-from armagnn.nn.layer_sequence import LayerSequence
+from armagnn.nn.layer_registry import LayerSequence
 from armagnn.operators import CSR, GraphOperator
 from armagnn.solvers.eigen import MAX_NODES
 from armagnn.spectral import band_response, empirical_gain, empirical_response, spectrum, stack_outputs

@@ -19,8 +19,7 @@ from armagnn.kernels.transforms import refuse_transforms
 from armagnn.nn import activations, pyg
 from armagnn.nn.arma_recursion import Recursion, Weights, next_state, outputs
 from armagnn.nn.contraction import bounded, check_nonexpansive, check_operator, check_state, converge
-from armagnn.nn.conv import Conv, empty
-from armagnn.nn.feature_dropout import mask_seed
+from armagnn.nn.conv import Conv, empty, mask_seed
 from armagnn.nn.layer_registry import register_layer
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.csr import fold

@@ -13,8 +13,7 @@ from torch_geometric.nn.models.basic_gnn import BasicGNN
 from armagnn import checks
 from armagnn.errors import MissingAttributeError, ParameterError, UnsupportedError, shown
 from armagnn.nn.arma_conv import ARMAConv
-from armagnn.nn.conv import Conv
-from armagnn.nn.feature_dropout import drop
+from armagnn.nn.conv import Conv, drop
 from armagnn.nn.norms import NodeBatchNorm
 from armagnn.nn.rational_conv import RationalConv
 from armagnn.operators import CSR, GraphOperator

@@ -12,8 +12,8 @@ from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.errors import ParameterError, shown
 from armagnn.nn import ARMAConv
-from armagnn.nn.feature_dropout import check_rate
-from armagnn.nn.layer_sequence import LayerSequence
+from armagnn.nn.conv import check_rate
+from armagnn.nn.layer_registry import LayerSequence
 
 Predict = Callable[..., Tensor]
 Room = tuple[int, ...]

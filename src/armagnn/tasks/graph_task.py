@@ -17,7 +17,7 @@ from armagnn.arguments import checked
 from armagnn.data import Fold, GraphsDataset, NodeFeatures, Scaler, node_features, nodes_of
 from armagnn.errors import ParameterError
 from armagnn.nn import CayleyConv, RationalConv, activations, make_conv
-from armagnn.nn.feature_dropout import drop
+from armagnn.nn.conv import drop
 from armagnn.nn.layer_registry import PEERS
 from armagnn.nn.pooling import AvgPool
 from armagnn.operators import GraphOperator

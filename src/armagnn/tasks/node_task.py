@@ -15,8 +15,7 @@ from armagnn.arguments import checked
 from armagnn.data import NodeDataset, Scaler
 from armagnn.errors import ParameterError
 from armagnn.nn import activations, make_conv
-from armagnn.nn.conv import check_features
-from armagnn.nn.feature_dropout import check_rate, drop
+from armagnn.nn.conv import check_features, check_rate, drop
 from armagnn.nn.layer_registry import find_layer
 from armagnn.nn.norms import make_norm
 from armagnn.operators import CSR, GraphOperator
@@ -126,8 +125,8 @@ class NodeNet(TaskNet):
         else:
             self.conv2 = make_conv(method, hidden, hidden, act=inside, **second)
             self.lin = nn.Linear(hidden * (depth if jk == "cat" else 1), num_classes)
-        norms = [make_norm(norm, hidden) for _ in range(depth - (jk == "none"))]
-        self.norms = nn.ModuleList(each for each in norms if each is not None)
+        norms = 0 if norm == "none" else depth - (jk == "none")
+        self.norms = nn.ModuleList(each for _ in range(norms) if (each := make_norm(norm, hidden)) is not None)
         self.method, self.act, self.residual = method, act, residual
         self.input_dropout: float | Tensor
         self.hidden_dropout: float | Tensor

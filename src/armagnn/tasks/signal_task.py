@@ -17,8 +17,8 @@ from armagnn.arguments import checked
 from armagnn.data.signals import SignalsDataset
 from armagnn.errors import ParameterError, ShapeError, shown
 from armagnn.nn import GraclusPool, activations, make_conv
-from armagnn.nn.feature_dropout import check_rate, drop
-from armagnn.nn.layer_sequence import LayerSequence
+from armagnn.nn.conv import check_rate, drop
+from armagnn.nn.layer_registry import LayerSequence
 from armagnn.nn.mlp_conv import Linear
 from armagnn.nn.scaled_features import conv_of_scaled, scaling
 from armagnn.operators import CSR, Coarsening, GraphOperator, batches_of, coarsen

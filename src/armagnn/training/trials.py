@@ -25,7 +25,7 @@ from armagnn.arguments import checked
 from armagnn.errors import ParameterError, RunError, shown
 from armagnn.kernels import backend
 from armagnn.kernels.random import keys, seeded, source
-from armagnn.nn.feature_dropout import Zero
+from armagnn.nn.conv import Zero
 from armagnn.tasks.contract import Predict, Room, Task, weights_of
 from armagnn.torch_private import tree_map
 from armagnn.training.cuda_graphs import EAGER, Recorder

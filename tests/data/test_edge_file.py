@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from armagnn import GraphOperator, table_files
-from armagnn.data.edge_file import edge_file
+from armagnn.data.edges import edge_file
 from armagnn.errors import DataError, GraphError, ParameterError
 
 pa = pytest.importorskip("pyarrow")

@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays as drawn_arrays
 
 from armagnn.data import NodeDataset, load, read_node_file
 from armagnn.data.arrays import pack_arrays
-from armagnn.data.node_files import parse_node_file
+from armagnn.data.npz_files import parse_node_file
 from armagnn.data.scaling import Scaler, row_normalised, standardised
 from armagnn.data.sets.ppi import parse_multilabel_file
 from armagnn.errors import DataError, UnknownNameError

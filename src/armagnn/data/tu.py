@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from armagnn.checks import choice
 from armagnn.data.archives import open_zip
 from armagnn.data.arrays import Arrays, check_precision, check_varied, path_of, read_file
-from armagnn.data.graph_files import graphs_of
 from armagnn.data.graphs import GraphsDataset
+from armagnn.data.npz_files import graphs_of
 from armagnn.errors import DataError
 
 Target = Literal["auto", "labels", "attributes", "none"]

@@ -12,7 +12,7 @@ import torch
 from armagnn.data import CATALOGUE, NodeDataset, load
 from armagnn.data.arrays import pack_arrays
 from armagnn.data.catalogue import Entry
-from armagnn.data.fetching import fetch
+from armagnn.data.data_folder import fetch
 from armagnn.data.sets.heterophily import parse_splits_file
 from armagnn.errors import DataError, ParameterError
 from armagnn.operators import CSR

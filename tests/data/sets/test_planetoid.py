@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from armagnn.data import CATALOGUE
 from armagnn.data.arrays import Arrays, read_arrays
 from armagnn.data.loading import locate
-from armagnn.data.node_files import ARRAYS
+from armagnn.data.npz_files import NODE_ARRAYS
 from armagnn.data.sets import planetoid as reader
 from armagnn.data.sets.planetoid import convert_planetoid, read_pickle
 from armagnn.errors import DataError
@@ -155,13 +155,13 @@ def test_planetoid_gives_our_arrays_also_where_test_nodes_are_missing() -> None:
 
 def test_planetoid_gives_the_embedded_cora_back() -> None:
     content = locate(CATALOGUE["cora"], "cora").content()
-    arrays = read_arrays(content, ARRAYS, "cora.npz")
+    arrays = read_arrays(content, NODE_ARRAYS, "cora.npz")
     converted = convert_planetoid("cora", planetoid("cora", arrays).__getitem__)
     assert_same(converted, arrays)
 
 
 def test_planetoid_gives_citeseer_back(real: Callable[[str], str]) -> None:
-    arrays = read_arrays(locate(CATALOGUE["citeseer"], real("citeseer")).content(), ARRAYS, "citeseer.npz")
+    arrays = read_arrays(locate(CATALOGUE["citeseer"], real("citeseer")).content(), NODE_ARRAYS, "citeseer.npz")
     assert_same(convert_planetoid("citeseer", planetoid("citeseer", arrays).__getitem__), arrays)
 
 

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from armagnn.data import NodeDataset, load, read_node_file
 from armagnn.data.arrays import Arrays, pack_arrays
-from armagnn.data.graph_files import parse_graphs_file
-from armagnn.data.node_files import ARRAYS, parse_node_file
+from armagnn.data.npz_files import NODE_ARRAYS, parse_graphs_file, parse_node_file
 from armagnn.data.sets.ppi import parse_multilabel_file
 from armagnn.errors import DataError
 from armagnn.operators import CSR
@@ -150,7 +149,7 @@ def test_what_is_wrong_is_named(change: Change, message: str, arrays: Arrays) ->
     assert str(caught.value).startswith("tiny.npz: ")
 
 
-@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize("name", NODE_ARRAYS)
 def test_a_missing_array_is_named(name: str, arrays: Arrays) -> None:
     del arrays[name]
     with pytest.raises(DataError, match=rf"lacks the arrays {name}\."):

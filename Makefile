@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 NODE_STAMP := explore/node_modules/.installed
 
-.PHONY: run test lint bench wheel explorer browser clean help
+.PHONY: run test lint bench docs wheel explorer browser clean help
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -13,13 +13,16 @@ help:  ## this list
 run: $(STAMP)  ## train the paper's network on the embedded Cora and show the result
 	$(BIN)/armagnn train --out runs/cora --overwrite
 
-test: $(STAMP) lint browser  ## linters, types, import contract, tests
+test: $(STAMP) lint browser docs  ## linters, types, import contract, documentation, tests
 	$(BIN)/pytest -n 2
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(STAMP)  ## build the documentation site into build/docs; every warning is an error
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs build/docs
 
 bench: $(STAMP)  ## compare with PyTorch Geometric in one run
 	$(BIN)/armagnn bench cpu --out benchmarks/cpu.json
@@ -54,4 +57,4 @@ $(STAMP): pyproject.toml src/armagnn_paper/pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) explore/node_modules dist build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) explore/node_modules dist build docs/gallery .pytest_cache .mypy_cache .ruff_cache

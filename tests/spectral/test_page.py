@@ -1,18 +1,11 @@
-"""The examples of docs/paper/spectral.md show what they say, and its pictures are there."""
+"""docs/paper/spectral.md names every equation, and its pictures are there."""
 
 from __future__ import annotations
 
-import doctest
 import re
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "paper" / "spectral.md"
-
-
-def test_the_examples_run() -> None:
-    failed, attempted = doctest.testfile(str(PAGE), module_relative=False, encoding="utf-8")
-    assert failed == 0
-    assert attempted > 30
 
 
 def test_the_walk_is_complete_and_its_pictures_are_there() -> None:

@@ -50,15 +50,15 @@ class RationalConv(Conv):
     in conjugate pairs, as the initial design has them. They cannot reach [-1, 1], where frequencies lie: the parameters
     are a map of the plane without [-1, 1] (see `armagnn.nn.pole_parameters`).
 
-    =============  ============================================================================  =======================
-    method         how                                                                           limits
-    =============  ============================================================================  =======================
-    ``exact``      conjugate gradients for all poles in one Krylov space                         first derivatives
-    ``recursion``  :math:`\bar X^{(t+1)} = a M \bar X^{(t)} + b X` (Eq. 8) until it stands still |a| < 1; no vmap
-    ``eigen``      :math:`U\, \mathrm{diag}(h(\mu))\, U^\top X`, the vectors found once          10,000 nodes
+    =============  =============================================================================  ======================
+    method         how                                                                            limits
+    =============  =============================================================================  ======================
+    ``exact``      conjugate gradients for all poles in one Krylov space                          first derivatives
+    ``recursion``  :math:`\bar X^{(t+1)} = a M \bar X^{(t)} + b X` (Eq. 8) until it stands still  \|a\| < 1; no vmap
+    ``eigen``      :math:`U\, \mathrm{diag}(h(\mu))\, U^\top X`, the vectors found once           10,000 nodes
     ``auto``       ``eigen`` for small graphs, many signals on one graph and batches whose
                    spectra are known; else ``exact``
-    =============  ============================================================================  =======================
+    =============  =============================================================================  ======================
 
     The gradient of ``exact`` comes from a second solve, not from the steps, so memory does not grow with them. It
     reaches x, poles, residues and edge weights.

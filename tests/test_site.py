@@ -1,0 +1,70 @@
+"""The documentation site builds without a warning, and every link within it leads somewhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SITE = ROOT / "build" / "docs"
+
+pytestmark = pytest.mark.skipif(not (ROOT / "docs" / "conf.py").is_file(), reason="not a checkout: no docs")
+
+
+class Page(HTMLParser):
+    """The links of a page and the places in it that links can lead to."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.places: set[str] = set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("href", "src") and value and tag != "use":
+                self.links.append(value)
+            elif name == "id" and value:
+                self.places.add(value)
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[Path, Page]:
+    """Build what has changed since `make docs`, with its options; return the pages."""
+    pytest.importorskip("sphinx", reason="the site needs the extra docs")
+    command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", "-b", "html"]
+    built = subprocess.run([*command, "docs", str(SITE)], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr[-4000:]
+    return {path: Page(path) for path in SITE.rglob("*.html") if path.name != "explorer.html"}
+
+
+def dead_links(pages: dict[Path, Page]) -> Iterator[str]:
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue  # outside
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if not target.is_file():
+                yield f"{path.relative_to(SITE)}: {link} is not there"
+            elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].places:
+                yield f"{path.relative_to(SITE)}: {link}: there is no such place on that page"
+
+
+def test_every_link_within_leads_somewhere(pages: dict[Path, Page]) -> None:
+    assert len(pages) > 30
+    assert list(dead_links(pages)) == []
+
+
+def test_pages_ask_nothing_of_other_machines(pages: dict[Path, Page]) -> None:
+    """Links to others are for people to follow; styles, scripts, fonts and pictures come with the page."""
+    for path in pages:
+        text = path.read_text(encoding="utf-8")
+        assert 'src="http' not in text, path
+        assert '<link rel="stylesheet" href="http' not in text, path

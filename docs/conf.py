@@ -49,7 +49,7 @@ napoleon_google_docstring, napoleon_numpy_docstring = True, False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
 
-# ------------------------------------------------------------------------------------------------- other projects' pages
+# --------------------------------------------------------------------------------------------- pages of other projects
 # The names that our pages use, from the text files next to this one: the site builds without a network.
 intersphinx_mapping = {
     name: (address, inventory(HERE / "inventories" / f"{name}.txt", HERE.parent / "build" / "inventories"))

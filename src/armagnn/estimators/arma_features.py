@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -12,13 +12,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from armagnn import checks
-from armagnn.errors import ParameterError, shown
-from armagnn.estimators.node_rows import NodeRows, as_dense, nodes_of, validated
-from armagnn.filters import ARMAFilter
+from armagnn.estimators.node_rows import AskedRows, NodeRows, as_dense, nodes_of, validated
+from armagnn.filters import ARMAFilter, FilterBank
 from armagnn.operators import GraphOperator
-
-ORDER: Final = 4
-"""K of a filter that is named."""
 
 Array = NDArray[Any]
 
@@ -30,7 +26,8 @@ class ARMAFeatures(TransformerMixin, BaseEstimator):
         h(\mu) = \sum_{k=1}^K \frac{b_k}{1 - a_k \mu}
 
     of the frequencies :math:`\mu` of :math:`M = D^{-1/2} A D^{-1/2}`. Nothing is learnt: a gradient boosting, a linear
-    model, a k-means that comes after it sees what lies around a node.
+    model, a k-means that comes after it sees what lies around a node. For graphs that do not fit into memory with their
+    features there is `StoredFeatures`.
 
     With ``graph="knn"`` a new row x receives from its nearest rows of ``fit`` and gives nothing back. As
     :math:`h(\mu) = h(0) + \mu g(\mu)` with :math:`g(\mu) = \sum_k a_k b_k / (1 - a_k \mu)`, it becomes
@@ -76,15 +73,17 @@ class ARMAFeatures(TransformerMixin, BaseEstimator):
         """Learn the rows and return their features, (n, (1 + B) F)."""
         nodes = nodes_of(X, nodes)
         X = as_dense(validated(self, X, reset=True))
-        bank = self._bank()
+        bank = FilterBank.of(self.filters)
         checks.flag("passthrough", self.passthrough)
-        self.names_ = [name for name, _ in bank]
+        self.names_ = list(bank.names)
         self.rows_ = NodeRows.fit(self.graph, self.n_neighbors, X, nodes)
-        self.features_ = self._filtered(self.rows_.all(), bank)
-        if self.rows_.search is not None:
-            # what a new row receives from the rows of fit: g(M) X
-            received = [(name, ARMAFilter(f.a, f.a * f.b)) for name, f in bank]
-            self.received_ = self._filtered(self.rows_.all(), received)
+        part = self.rows_.all()
+        if self.rows_.search is None:
+            return self._with_input(X, _filtered(part, bank))
+        # what a new row receives from the rows of fit: g(M) X
+        received = tuple(ARMAFilter(f.a, f.a * f.b) for f in bank.filters)
+        both = FilterBank((*bank.filters, *received), (*bank.names, *(f"{name}, received" for name in bank.names)))
+        self.features_, self.received_ = np.split(_filtered(part, both), 2, axis=1)
         return self._with_input(X, self.features_)
 
     def transform(self, X: Any, nodes: Any = None) -> Array:
@@ -92,15 +91,15 @@ class ARMAFeatures(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         nodes = nodes_of(X, nodes)
         X = as_dense(validated(self, X, reset=False))
-        bank = self._bank()
+        bank = FilterBank.of(self.filters)
         if self.rows_.search is None:
-            return self._with_input(X, self._filtered(self.rows_.ask(X, nodes), bank))
+            return self._with_input(X, _filtered(self.rows_.ask(X, nodes), bank))
         self.rows_.ask(X[:0], nodes)  # refuses nodes
         place, new, edges = self.rows_.new_edges(X)
         found = self.features_[place]
         degree = np.asarray(self.rows_.matrix.sum(1)).ravel()
         weights = edges.multiply(1.0 / np.sqrt(degree * self.rows_.neighbours)).tocsr()
-        direct = np.concatenate([float(f.response(0.0)) * X[new] for _, f in bank], axis=1)
+        direct = np.concatenate([float(f.response(0.0)) * X[new] for f in bank.filters], axis=1)
         found[new] = direct + weights @ self.received_
         return self._with_input(X, found)
 
@@ -114,35 +113,17 @@ class ARMAFeatures(TransformerMixin, BaseEstimator):
     def _with_input(self, X: Array, found: Array) -> Array:
         return np.concatenate([X, found], axis=1) if self.passthrough else found
 
-    def _filtered(self, part: Any, bank: list[tuple[str, ARMAFilter]]) -> Array:
-        """Return h(M) X of every filter, side by side, (m, B F)."""
-        graph = part.graph
-        op = graph if isinstance(graph, GraphOperator) else GraphOperator.from_scipy(graph, dtype=torch.float64)
-        x = torch.from_numpy(np.array(part.X, dtype=np.float64))
-        found = torch.cat([f.filter(op, x) for _, f in bank], 1)[torch.from_numpy(part.wanted)]
-        return found.numpy().astype(part.X.dtype, copy=False)
-
-    def _bank(self) -> list[tuple[str, ARMAFilter]]:
-        """Return the filters with their names."""
-        if (
-            isinstance(self.filters, str)
-            or not isinstance(self.filters, Sequence | np.ndarray)
-            or not len(self.filters)
-        ):
-            raise ParameterError(f"filters must be a sequence of numbers, names or filters, got {shown(self.filters)}.")
-        found = []
-        for place, each in enumerate(self.filters):
-            if isinstance(each, ARMAFilter):
-                found.append((f"filter {place}", each))
-            elif isinstance(each, str):
-                found.append((each, ARMAFilter.design(each, ORDER)))
-            else:
-                a = checks.real("each of filters", each, above=-1, below=1)
-                found.append((f"a={a:g}", ARMAFilter([a], [1.0 - abs(a)])))
-        return found
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _filtered(part: AskedRows, bank: FilterBank) -> Array:
+    """Return h(M) X of every filter, side by side, (m, B F)."""
+    graph = part.graph
+    op = graph if isinstance(graph, GraphOperator) else GraphOperator.from_scipy(graph, dtype=torch.float64)
+    found = bank.filter(op, torch.from_numpy(np.array(part.X, dtype=np.float64)))
+    wanted = found[:, torch.from_numpy(part.wanted)]
+    return wanted.transpose(0, 1).flatten(1).numpy().astype(part.X.dtype, copy=False)

@@ -4,6 +4,7 @@ from armagnn.filters.arma import ARMAFilter
 from armagnn.filters.base import BoundFilter, Filter
 from armagnn.filters.cayley import CayleyFilter
 from armagnn.filters.chebyshev import ChebyshevFilter
+from armagnn.filters.filter_bank import FilterBank
 from armagnn.filters.gcn import GCNFilter
 from armagnn.filters.polynomial import PolynomialFilter
 from armagnn.filters.spectral import SpectralFilter
@@ -14,6 +15,7 @@ __all__ = [
     "CayleyFilter",
     "ChebyshevFilter",
     "Filter",
+    "FilterBank",
     "GCNFilter",
     "PolynomialFilter",
     "SpectralFilter",

@@ -221,7 +221,7 @@ class ARMAFilter(Filter):
         self, op: GraphOperator, x: Tensor, tol: float | None, max_iter: int | None, log: list[Statistics]
     ) -> Tensor:
         a, b = self._coefficients(x)
-        real, pairs = _units(a, b)
+        real, pairs = units(a, b)
         out = torch.zeros_like(x)
         for unit_a, unit_b in (real, pairs):
             if not len(unit_a):
@@ -268,7 +268,7 @@ def _spread(values: Tensor, x: Tensor) -> Tensor:
     return values.unsqueeze(1).expand(-1, x.shape[1]).flatten()
 
 
-def _units(a: Tensor, b: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+def units(a: Tensor, b: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """Return the terms with real poles, and complex ones with each pair made one; refuse poles on [-1, 1]."""
     if not a.is_complex():
         _check_real(a)

@@ -31,7 +31,7 @@ def room(columns: int) -> float:
 
 
 def made(folder: Path, x: Any = X, op: Any = OP, **options: Any) -> StoredFeatures:
-    options = {"filters": BANK, "dtype": "float64", "memory": room(2)} | options
+    options = {"filters": BANK, "dtype": "float64", "memory": room(2), **options}
     return precompute_features(op, x, folder, **options)
 
 
@@ -117,14 +117,15 @@ def test_another_graph_bank_or_features_are_refused(tmp_path: Path) -> None:
     weighted = GraphOperator.from_edge_index(GRAPH, 30, torch.arange(1, GRAPH.shape[1] + 1) / 7, symmetrize="max")
     changed = X.copy()
     changed[29, 6] += 1e-9
-    for what, options in {
+    changes: dict[str, dict[str, Any]] = {
         "another graph": {"op": weighted},
         "other features": {"x": changed},
         "another bank": {"filters": (0.9, 0.5)},
         "passthrough=True": {"passthrough": False},
         "type='float64'": {"dtype": "float32"},
         "tol=None": {"tol": 1e-8},
-    }.items():
+    }
+    for what, options in changes.items():
         with pytest.raises(DataError, match=what):
             made(tmp_path / "bank", **options)
     assert content(tmp_path / "bank") == before
@@ -171,10 +172,11 @@ def test_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         made(tmp_path / "a", x=X[:29])
     with pytest.raises(SymmetryError):
         made(tmp_path / "a", op=GraphOperator.from_edge_index(torch.tensor([[0], [1]]), 30))
-    for options in ({"dtype": "int8"}, {"tol": 2.0}, {"max_iter": 0}, {"filters": [2.0]}, {"memory": -1.0}):
+    bad: list[dict[str, Any]] = [{"dtype": "int8"}, {"tol": 2.0}, {"max_iter": 0}, {"filters": [2.0]}, {"memory": -1.0}]
+    for options in bad:
         with pytest.raises(ArmagnnError):
-            made(tmp_path / "a", **options)  # type: ignore[arg-type]
+            made(tmp_path / "a", **options)
     assert not (tmp_path / "a").exists() or os.listdir(tmp_path / "a") == ["plan.json"]
-    monkeypatch.setattr(precompute.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 10})())
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10})())
     with pytest.raises(WriteError, match="disk"):
         made(tmp_path / "b")

@@ -23,7 +23,7 @@ from armagnn.files import check_writable, is_draft, write_atomic
 from armagnn.filters import FilterBank
 from armagnn.operators import GraphOperator
 from armagnn.solvers import Statistics
-from armagnn.training.manifest import from_bytes, signed
+from armagnn.training.checkpoint import from_bytes, signed
 
 BLOCKS: Final = "blocks"
 TYPES: Final = ("float32", "float64")

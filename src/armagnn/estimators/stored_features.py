@@ -18,7 +18,7 @@ from armagnn.errors import DataError, ParameterError, shown
 from armagnn.estimators.column_source import PIECE, release
 from armagnn.files import read_plain
 from armagnn.filters import FilterBank
-from armagnn.training.manifest import DIGEST, from_bytes, signed
+from armagnn.training.checkpoint import DIGEST, from_bytes, signed
 
 FORMAT: Final = "armagnn-features"
 VERSION: Final = 1

@@ -204,8 +204,8 @@ def _table(filters: Iterable[ARMAFilter], variable: str) -> _Table:
         constant, own = 0.0, dict[int, complex]()
         a, b = (t.detach().cpu() for t in (each.a, each.b))
         kind = torch.promote_types(a.dtype, b.dtype)
-        for a, b in units(a.to(kind), b.to(kind)):
-            for pole, residue in zip(a.to(torch.complex128).tolist(), b.to(torch.complex128).tolist(), strict=True):
+        for unit in units(a.to(kind), b.to(kind)):
+            for pole, residue in zip(*(t.to(torch.complex128).tolist() for t in unit), strict=True):
                 if pole == 0:
                     constant += residue.real
                     continue

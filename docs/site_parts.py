@@ -120,7 +120,10 @@ class Room(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Write the directives of autosummary and autodoc and let Sphinx do the rest."""
-        module = import_module(self.arguments[0])
+        try:
+            module = import_module(self.arguments[0])
+        except ImportError as error:
+            raise self.error(f"{error}: mend the page that names it.") from error
         own = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
         names = list(self.content) or getattr(module, "__all__", None) or [n for n in own if n[0].isupper()]
         names = [name for name in names if callable(getattr(module, name))]  # constants have no docstring

@@ -132,7 +132,7 @@ COMMANDS: Final[dict[str, Lazy | Group]] = {
     "tune": Lazy("armagnn.cli.tune:app", "Search hyperparameters on validation data."),
     "predict": Lazy("armagnn.cli.finished_runs:predict", "Write the predictions of a trained run as CSV."),
     "show": Lazy("armagnn.cli.finished_runs:show", "Show what was trained and how well."),
-    "report": Lazy("armagnn.cli.report:report", "Write a report of a trained run as one HTML file."),
+    "report": Lazy("armagnn.cli.finished_runs:report", "Write a report of a trained run as one HTML file."),
     "explore": Lazy("armagnn.cli.explore:explore", "Move the poles of a filter in the browser."),
     "data": DATA,
     "bench": Lazy("armagnn.cli.bench:bench", "Measure the speed, and how well layers learn filters."),

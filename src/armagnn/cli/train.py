@@ -152,8 +152,8 @@ def _train(
     kind: type[Config], typed: dict[str, Any], out: Path | None, *, resume: bool, overwrite: bool, tensorboard: bool
 ) -> None:
     """Train with the options that were typed; the others are the defaults or, with `resume`, the run's own."""
-    from armagnn.cli.finished_runs import print_folds, print_report
-    from armagnn.cli.progress import TrainingProgress  # these import torch, which the help does not wait for
+    # these import torch, which the help does not wait for
+    from armagnn.cli.progress import TrainingProgress, print_folds, print_report
     from armagnn.training.fold_runs import fold_folder, has_folds, train_folds
     from armagnn.training.run_folder import Run
     from armagnn.training.trainer import Observer, train

@@ -186,6 +186,28 @@ class TestByRecursion(TestRational):
 # ------------------------------------------------------------------------------------------------------------ responses
 
 
+class TestSeries(TestRational):
+    """The same layer by its Chebyshev series, whose length the radius bounds."""
+
+    defaults: ClassVar = {"method": "series", "radius": 0.7}
+    options: ClassVar = [{}, {"order": 3, "init": "comb", "bias": False}, {"order": 2, "act": "tanh", "init": [1.1, -1.3]}]
+    differentiable: ClassVar = {"order": 2, "init": [2.0, -1.5], "radius": 0.5}
+
+    def test_repr(self) -> None:
+        assert repr(RationalConv(2, 3, method="series")) == "RationalConv(2, 3, order=4, method='series')"
+
+    def test_auto_takes_it_where_the_radius_bounds_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "SMALL", 0)
+        ring = torch.stack([torch.arange(40), (torch.arange(40) + 1) % 40])
+        edges, x = torch.cat([ring, ring.flip(0)], 1), numbers(40, 2)
+        for radius, solved in ((0.6, False), (0.9, True)):
+            conv = RationalConv(2, 3, radius=radius).double()
+            out = conv(x, edges)
+            assert (conv.statistics is not None) == solved
+            conv.method = "eigen"
+            assert_near(out, conv(x, edges), 1e-10)
+
+
 def test_the_response_is_that_of_the_filter_and_of_the_layer() -> None:
     conv = RationalConv(1, 1, order=5, init="comb", act=None, bias=False).double()
     graph = random_graph(12, 40, seed=2).both_ways()

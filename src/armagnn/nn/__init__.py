@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from armagnn.nn.arma_conv import ARMAConv
+from armagnn.nn.bernstein_conv import BernsteinConv
 from armagnn.nn.cayley_conv import CayleyConv
 from armagnn.nn.cheb_conv import ChebConv
 from armagnn.nn.contraction import NonExpansive
@@ -14,6 +15,8 @@ from armagnn.nn.conv import Conv
 from armagnn.nn.gat_conv import GATConv
 from armagnn.nn.gcn_conv import GCNConv
 from armagnn.nn.gin_conv import GINConv
+from armagnn.nn.gpr_conv import GPRConv
+from armagnn.nn.jacobi_conv import JacobiConv
 from armagnn.nn.layer_registry import make_conv, register_layer
 from armagnn.nn.mlp_conv import MLPConv
 from armagnn.nn.pooling import AvgPool, GraclusPool, SumPool
@@ -23,13 +26,16 @@ from armagnn.nn.sage_conv import SAGEConv
 __all__ = [
     "ARMAConv",
     "AvgPool",
+    "BernsteinConv",
     "CayleyConv",
     "ChebConv",
     "Conv",
     "GATConv",
     "GCNConv",
     "GINConv",
+    "GPRConv",
     "GraclusPool",
+    "JacobiConv",
     "MLPConv",
     "NonExpansive",
     "RationalConv",

@@ -101,16 +101,16 @@ def mixed(table: Tensor, weight: Tensor) -> Tensor:
 
 
 class Shifted:
-    """E = sL - I as a recursion of that degree wants it: `plus` is one launch.
+    """E = sL - I as a recursion of that degree wants it: `plus` is one launch. Without s, E is the operator itself.
 
     Where every diagonal entry is known to be one, and so to be stored, E has the pattern of L. Otherwise, and where a
     single product is not worth new values, -I is added with the rest, in a separate pass.
     """
 
-    def __init__(self, op: GraphOperator, scale: float, degree: int) -> None:
-        value = scale * op.value
-        self.whole, self.dtype = op.unit_diagonal and degree > 1, op.dtype
-        if self.whole:
+    def __init__(self, op: GraphOperator, scale: float | None, degree: int) -> None:
+        value = op.value if scale is None else scale * op.value
+        self.whole, self.dtype = scale is None or (op.unit_diagonal and degree > 1), op.dtype
+        if scale is not None and self.whole:
             # of stored zeros, the padding of a batch, there may be many on one diagonal place: they stay zeros
             value = torch.where((op._rows() == op.col) & (op.value != 0), scale - 1.0, value)
         self.value = value  # which says whether this may be kept
@@ -144,17 +144,17 @@ def _factor(n: int) -> float:
 class ShiftedRows(Shifted):
     """E = sL - I of an operator whose rows lie on many ranks: a product with L, and the rest."""
 
-    def __init__(self, op: GraphOperator, scale: float) -> None:
+    def __init__(self, op: GraphOperator, scale: float | None) -> None:
         self.op, self.scale, self.dtype, self.value = op, scale, op.dtype, op.value
 
     def plus(self, factor: float, y: Tensor, z: Tensor | None) -> Tensor:
         """Return ``factor * E y + z`` for a factor of the recursion and signals of shape (N, F)."""
-        out = factor * (self.scale * (self.op @ y) - y)
+        out = factor * (self.op @ y if self.scale is None else self.scale * (self.op @ y) - y)
         return out if z is None else out + z
 
 
-def shifted(op: GraphOperator, scale: float, degree: int) -> Shifted:
-    """Return sL - I, made once for an operator with fixed values; no device is waited for."""
+def shifted(op: GraphOperator, scale: float | None, degree: int) -> Shifted:
+    """Return sL - I (or L itself), made once for an operator with fixed values; no device is waited for."""
     if not op.whole:
         return ShiftedRows(op, scale)
     make = Shifted if traced() else _shifted
@@ -162,7 +162,7 @@ def shifted(op: GraphOperator, scale: float, degree: int) -> Shifted:
 
 
 @once_per_operator
-def _shifted(op: GraphOperator, scale: float, degree: int) -> Shifted:
+def _shifted(op: GraphOperator, scale: float | None, degree: int) -> Shifted:
     return Shifted(op, scale, degree)
 
 
@@ -193,6 +193,32 @@ def clenshaw(e: Shifted, degree: int, add: Callable[[int, Tensor | None], Tensor
     for n in reversed(range(degree)):
         later, state = state, e.plus(_factor(n + 1), state, add(n, later))
     return state
+
+
+def series(op: GraphOperator, y: Tensor, coefficients: Tensor) -> Tensor:
+    r"""Return :math:`\sum_n c_n T_n(M) Y`, shape (N, batch, F), for an operator M with eigenvalues in [-1, 1].
+
+    Clenshaw's recursion keeps two vectors, and for the gradient only Y, whatever the degree.
+
+    Args:
+        op: M.
+        y: (N, batch, F).
+        coefficients: the c_n, shape (D + 1), or (D + 1, F) where each channel has its own.
+
+    Example:
+        >>> pair = GraphOperator.from_edge_index(torch.tensor([[0, 1], [1, 0]]), kind="arma")
+        >>> series(pair, torch.tensor([[[1.0]], [[3.0]]]), torch.tensor([1.0, 2.0])).flatten()
+        tensor([7., 5.])
+    """
+    degree = coefficients.shape[0] - 1
+    e = shifted(op, None, max(degree, 1))
+    weights = signed(coefficients)
+
+    def add(n: int, z: Tensor | None) -> Tensor:
+        part = (y * weights[n]).flatten(1)
+        return part if z is None else z + part
+
+    return clenshaw(e, degree, add).view(y.shape)
 
 
 def polynomial(

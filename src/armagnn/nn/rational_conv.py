@@ -16,16 +16,17 @@ from armagnn.filters.base import Array, evaluate
 from armagnn.filters.recursion import recursion
 from armagnn.kernels.transforms import as_they_are
 from armagnn.nn import pole_parameters
+from armagnn.nn.chebyshev_sum import chebyshev_coefficients, series
 from armagnn.nn.conv import Conv, empty, times
 from armagnn.nn.layer_registry import register_layer
 from armagnn.nn.spectral_form import spectral_can, spectral_pays, spectrum
 from armagnn.operators import CSR, GraphOperator
 from armagnn.solvers import Statistics
-from armagnn.solvers.conjugate_gradients import MAX_ITER
+from armagnn.solvers.conjugate_gradients import MAX_ITER, TOLERANCE
 from armagnn.solvers.partial_fractions import partial_fractions
 from armagnn.torch_private import learned, traced
 
-METHODS: Final = ("auto", "exact", "recursion", "eigen")
+METHODS: Final = ("auto", "exact", "series", "recursion", "eigen")
 
 SMALL: Final = 256
 """Nodes of a graph that is always filtered in its frequencies: they are found in milliseconds."""
@@ -54,14 +55,17 @@ class RationalConv(Conv):
     method         how                                                                            limits
     =============  =============================================================================  ======================
     ``exact``      conjugate gradients for all poles in one Krylov space                          first derivatives
+    ``series``     the response's Chebyshev series, cut where no term left exceeds ``tol``        long near R = 1
     ``recursion``  :math:`\bar X^{(t+1)} = a M \bar X^{(t)} + b X` (Eq. 8) until it stands still  \|a\| < 1; no vmap
     ``eigen``      :math:`U\, \mathrm{diag}(h(\mu))\, U^\top X`, the vectors found once           10,000 nodes
     ``auto``       ``eigen`` for small graphs, many signals on one graph and batches whose
-                   spectra are known; else ``exact``
+                   spectra are known; ``series`` where ``radius`` bounds it by 64 terms;
+                   else ``exact``
     =============  =============================================================================  ======================
 
     The gradient of ``exact`` comes from a second solve, not from the steps, so memory does not grow with them. It
-    reaches x, poles, residues and edge weights.
+    reaches x, poles, residues and edge weights. ``series`` has the same length whatever the poles are, because R bounds
+    how slowly its terms fall; it waits for no norm, so a GPU records it with the rest of a training step.
 
     Args:
         in_channels: F_in, features of a node.
@@ -74,7 +78,8 @@ class RationalConv(Conv):
         method: how the response is applied.
         tol: relative residual of a solve; by default 1e-12 in float64 and 1e-6 in float32.
         max_iter: steps after which a solve stops, with a warning.
-        radius: R in (0, 1), how near poles may come: a solve takes about log(tol) / log(R) products at most.
+        radius: R in (0, 1), how near poles may come, 2 R / (1 + R²) bounding \|a\|: a solve takes about
+            log(tol) / log(R) products at most, and a series exactly as many.
         act: the non-linearity σ: a name, a callable, or None for a linear layer.
         dropout: probability with which an entry of the input features X is dropped while training.
         bias: add a trained vector b.
@@ -220,6 +225,8 @@ class RationalConv(Conv):
                 mu = spectrum(op).frequencies if op.blocks is None else op.blocks.frequencies
                 table = pole_parameters.response(a, b, constant, mu).repeat_interleave(channels, 1)
                 return _in_frequencies(op, y, table.to(wide).unsqueeze(1)).to(given)
+            if self._by_series(wide):
+                return self._in_series(op.to(wide), y, a, b, constant).to(given)
             a, b, c = (_columns(t, channels, y.shape[1]) for t in (a, b, constant))
             flat = y.flatten(1)
             log: list[Statistics] = []
@@ -247,6 +254,21 @@ class RationalConv(Conv):
             return True
         small = op.num_nodes <= SMALL and spectral_can(op)
         return small or spectral_pays(op, y.shape[1], TYPICAL, (y.shape[2], y.shape[2]))
+
+    def _by_series(self, wide: torch.dtype) -> bool:
+        return self.method == "series" or (self.method == "auto" and self._terms(wide) <= TYPICAL)
+
+    def _terms(self, dtype: torch.dtype) -> int:
+        """Return the degree of the series that a response with all poles at the radius needs."""
+        tol = self.tol if self.tol is not None else TOLERANCE[dtype]
+        return pole_parameters.most_steps(self.radius, tol)
+
+    def _in_series(self, op: GraphOperator, y: Tensor, a: Tensor, b: Tensor, constant: Tensor) -> Tensor:
+        """Return h(M) Y by the Chebyshev series of each group's response."""
+        degree = self._terms(y.dtype)
+        table = chebyshev_coefficients(lambda mu: pole_parameters.response(a, b, constant, mu), degree, y.device)
+        table = table.squeeze(1) if self.groups == 1 else table.repeat_interleave(y.shape[2] // self.groups, 1)
+        return series(op, y, table.to(y.dtype))
 
     def spectral_degree(self, op: GraphOperator) -> int:
         """The degree of a polynomial of that operator that costs what the layer does, about; 0 where it is to solve."""

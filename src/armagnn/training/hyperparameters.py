@@ -39,13 +39,13 @@ class Hyperparameters:
             return self.arma
         if method == "cayley":
             return self.cayley
-        if method == "rational":
-            return RATIONAL
+        if method in BEYOND:
+            return BEYOND[method]
         return (self.chebyshev, 1) if method == "chebyshev" else (1, self.gcn)
 
 
-RATIONAL: Final = (4, 1)
-"""K of the rational layer, which is not the paper's, and no T."""
+BEYOND: Final = {"rational": (4, 1), "gpr": (10, 1), "bernstein": (10, 1), "jacobi": (10, 1)}
+"""K of layers that the paper does not have: poles, or (their authors' value) the degree. They have no T."""
 
 NODES: Final[dict[str, Hyperparameters]] = {
     "cora": Hyperparameters(5e-4, 0.75, 0.01, 16, gcn=1, chebyshev=2, cayley=(1, 5), arma=(2, 1)),
@@ -81,7 +81,7 @@ def graph_order(dataset: str, method: str) -> tuple[int, int]:
         ((1, 2), (3, 3), (1, 4))
     """
     _, orders = GRAPHS[group(dataset)]
-    return RATIONAL if method == "rational" else orders.get(method, orders["gcn"])
+    return BEYOND.get(method) or orders.get(method, orders["gcn"])
 
 
 def group(dataset: str) -> str:
@@ -121,7 +121,7 @@ def table_defaults(conv: str) -> dict[str, Any]:
         >>> chosen["hidden"], chosen["stacks"], chosen["layers"], chosen["seeds"]
         (32, 2, 1, 3)
     """
-    stacks, layers = {"cayley": (1, 5), "gcn": (1, 1)}.get(conv, (2, 1))
+    stacks, layers = ({"cayley": (1, 5), "gcn": (1, 1)} | BEYOND | {"rational": (2, 1)}).get(conv, (2, 1))
     rates = {"input_dropout": 0.1, "hidden_dropout": 0.5, "skip_dropout": 0.25}
     sizes = {"hidden": 32, "stacks": stacks, "layers": layers, "seeds": 3, "epochs": 300, "patience": 50}
     return {**sizes, **rates, "l2": 1e-4, "lr": 0.01}

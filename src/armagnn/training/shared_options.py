@@ -26,15 +26,17 @@ MOST_EPOCHS: Final = 10**6
 MOST_PATIENCE: Final = 2**62
 """More than any training has epochs, and an epoch more still fits into 64 bits."""
 
-LAYERS: Final = ("arma", "rational", "gcn", "chebyshev", "cayley", "gat", "sage", "gin", "mlp")
+LAYERS: Final = (
+    "arma", "rational", "gcn", "chebyshev", "cayley", "gpr", "bernstein", "jacobi", "gat", "sage", "gin", "mlp",
+)  # fmt: skip
 """The names that `make_conv` knows; here, too, as the help shall not wait for the layers (a test compares them)."""
 
 SHARED: Final[dict[str, tuple[str, str]]] = {
     "conv": ("The layers: {layers}.", RUN),
-    "stacks": ("K: stacks of arma, order of rational, chebyshev and cayley.", NETWORK),
+    "stacks": ("K: stacks of arma, order of rational, chebyshev, cayley, gpr, bernstein and jacobi.", NETWORK),
     "layers": (
         "T: recursion steps of arma, Jacobi iterations of cayley. L: layers in the place of each convolution for "
-        "the others (chebyshev and rational have none).",
+        "the others (rational, chebyshev, gpr, bernstein and jacobi have none).",
         NETWORK,
     ),
     "head": ("Units of a hidden fully connected layer; 0: none.", NETWORK),
@@ -43,7 +45,11 @@ SHARED: Final[dict[str, tuple[str, str]]] = {
     "lr": ("Learning rate of Adam.", TRAINING),
     "epochs": ("Most epochs of a trial.", TRAINING),
     "patience": ("Epochs without improvement after which a trial stops.", TRAINING),
-    "stop_on": ("What must improve on validation: loss, or accuracy (the lower loss decides a tie).", TRAINING),
+    "stop_on": (
+        "What must improve on validation: loss, accuracy, or roc_auc of data that are judged by it (the lower loss "
+        "decides a tie).",
+        TRAINING,
+    ),
     "seed": ("Seed of the first trial; the next are seed + 1, ...", RUN),
     "seeds": ("Number of trials, one per seed; they are trained together.", RUN),
     "device": ("cpu, cuda or cuda:1.", RUN),

@@ -137,7 +137,7 @@ class GraphsConfig(Config):
             raise UnknownNameError("target", self.target, ("auto", "labels", "attributes", "a column of graphs.csv"))
         if self.folds not in (0, FOLDS):
             raise ParameterError(f"folds is {self.folds}; sets of graphs have {FOLDS} folds.")
-        if self.conv not in ("arma", "rational", "chebyshev", "cayley") and self.depth * self.layers > MOST_STEPS:
+        if "stacks" in self._unused and self.depth * self.layers > MOST_STEPS:
             raise ParameterError(
                 f"depth is {self.depth} and layers {self.layers}: a network of {self.depth * self.layers} layers, of "
                 f"{MOST_STEPS} at most."

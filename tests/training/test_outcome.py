@@ -169,7 +169,7 @@ def test_each_trial_is_kept_as_if_alone(rule: str, curves: list[Curve], patience
         for param in params.values():
             param += 1
         loss, accuracy = torch.tensor([curve[epoch] for curve in curves], dtype=torch.float64).unbind(1)
-        keeper.judge(torch.tensor([epoch + 1]), loss, accuracy, params)
+        keeper.judge(torch.tensor([epoch + 1]), loss, accuracy, params, accuracy)
     for index, curve in enumerate(curves):
         where, kept = by_hand(rule, patience, curve)
         assert keeper.best_epoch[index] == where

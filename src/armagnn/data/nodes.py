@@ -58,6 +58,8 @@ class NodeDataset:
         ids: the id of each node in your tables.
         schema: how your tables were read, and the names of their classes.
         metric: what the benchmark of the data judges by, "accuracy" or "roc_auc".
+        split_parts: (S, N) int8, of data with S fixed splits: the part of each node in each of them, 0 for train, 1 for
+            val, 2 for test, -1 for none.
 
     Example:
         >>> from armagnn.data import load
@@ -85,6 +87,7 @@ class NodeDataset:
     ids: NodeIds | None = None
     schema: TableSchema | None = None
     metric: str = "accuracy"
+    split_parts: Tensor | None = None
 
     @classmethod
     @checked
@@ -295,6 +298,7 @@ class NodeDataset:
             val_idx=val_idx,
             test_idx=test_idx,
             sha256=self._changed(f"random split {seed} {per_class} {val} {test}"),
+            split_parts=None,
         )
 
     def to(self, device: torch.device | str) -> NodeDataset:

@@ -90,7 +90,7 @@ def _on_nodes(experiment: Experiment, net: Any) -> Subject:
         )
     data = experiment.dataset
     part = data if data.graph is None else data.part("test")
-    if net.norms or net.residual or net.jk != "none":
+    if net.norms or net.residual or net.skips or net.jk != "none":
         raise ParameterError("A network with norms, residual connections or jk has no responses to show.")
     layers = [("conv1", net.conv1), *((f"middle.{n}", each) for n, each in enumerate(net.middle)), ("conv2", net.conv2)]
     return Subject(layers, part.x, part.edge_index, part.num_nodes, part.edge_weight)

@@ -17,6 +17,7 @@ from armagnn.errors import ParameterError
 from armagnn.nn import activations, make_conv
 from armagnn.nn.conv import check_features, check_rate, drop
 from armagnn.nn.layer_registry import find_layer
+from armagnn.nn.mlp_conv import MLPConv
 from armagnn.nn.norms import make_norm
 from armagnn.operators import CSR, GraphOperator
 from armagnn.tasks import RATES
@@ -59,7 +60,8 @@ class NodeNet(TaskNet):
 
     A network may be deeper: between the two there are `depth` - 2 convolutions with `hidden` units, the `middle`. With
     a norm a hidden layer is act(norm(conv(X))), where ARMA of several steps T has the activation inside, too. With
-    `residual` a layer of `hidden` inputs and outputs adds its input to its output. With `jk` all convolutions are
+    `residual` a layer of `hidden` inputs and outputs adds its input to its output. With `linear_skip` a hidden layer is
+    act(norm(conv(X) + X V)), with a matrix V (an ARMA layer has one in each step already). With `jk` all convolutions are
     hidden layers, and a linear map of their outputs follows: of the ``last``, of all side by side (``cat``), or of
     their maximum (``max``).
 
@@ -78,6 +80,7 @@ class NodeNet(TaskNet):
         norm: ``none``, ``batch`` (over all nodes) or ``layer`` (over the features of each node).
         jk: ``none``, ``last``, ``cat`` or ``max``.
         residual: add the input of a layer to its output.
+        linear_skip: add a linear map of the input of a hidden layer to its convolution.
 
     Example:
         >>> from armagnn.data import load
@@ -105,6 +108,7 @@ class NodeNet(TaskNet):
         norm: str = "none",
         jk: str = "none",
         residual: bool = False,
+        linear_skip: bool = False,
     ) -> None:
         super().__init__()
         checks.integer("depth", depth, 2, DEEPEST)
@@ -117,7 +121,7 @@ class NodeNet(TaskNet):
         first = own.get(method, {}) | dict(options or {})
         second = first | ({"concat": False} if method == "gat" and jk == "none" else {}) | dict(last or {})
         steps = first.get("num_layers", 1) if method == "arma" else 1
-        inside = act if norm == "none" or steps > 1 else None
+        inside = act if (norm == "none" and not linear_skip) or steps > 1 else None
         self.conv1 = make_conv(method, in_channels, hidden, act=inside, **first)
         self.middle = nn.ModuleList(make_conv(method, hidden, hidden, act=inside, **first) for _ in range(depth - 2))
         if jk == "none":
@@ -125,7 +129,12 @@ class NodeNet(TaskNet):
         else:
             self.conv2 = make_conv(method, hidden, hidden, act=inside, **second)
             self.lin = nn.Linear(hidden * (depth if jk == "cat" else 1), num_classes)
-        norms = 0 if norm == "none" else depth - (jk == "none")
+        hidden_layers = depth - (jk == "none")
+        self.skips = nn.ModuleList(
+            MLPConv(hidden if layer else in_channels, hidden, act=None, bias=False)
+            for layer in range(hidden_layers if linear_skip else 0)
+        )
+        norms = 0 if norm == "none" else hidden_layers
         self.norms = nn.ModuleList(each for _ in range(norms) if (each := make_norm(norm, hidden)) is not None)
         self.method, self.act, self.residual = method, act, residual
         self.input_dropout: float | Tensor
@@ -148,20 +157,22 @@ class NodeNet(TaskNet):
         known = weights_of(self)
         shape = known[checks.choice("parameter", name, known)].shape
         inputs = self.conv1.in_channels
-        return 1 + list(shape).index(inputs) if name.startswith("conv1") and inputs in shape[:-1] else 0
+        first = name.startswith(("conv1", "skips.0."))
+        return 1 + list(shape).index(inputs) if first and inputs in shape[:-1] else 0
 
     @checked
     def forward(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
         """Logits (N, C) from features (N, F), dense or sparse."""
         x = check_features(x, self.conv1.in_channels)
         first, *others = self.convs
-        x = self._normalised(0, first(drop(x, self.input_dropout, self.training), op))
+        x = self._hidden(0, first, drop(x, self.input_dropout, self.training), op)
         states = [x]
         for index, conv in enumerate(others, start=1):
-            out: Tensor = conv(drop(x, self.hidden_dropout, self.training), op)
+            given = drop(x, self.hidden_dropout, self.training)
             if self.jk == "none" and conv is self.conv2:
+                out: Tensor = conv(given, op)
                 return out
-            out = self._normalised(index, out)
+            out = self._hidden(index, conv, given, op)
             x = x + out if self.residual else out
             states.append(x)
         if self.jk == "cat":
@@ -176,9 +187,14 @@ class NodeNet(TaskNet):
         """All convolutions, in their order."""
         return (self.conv1, *self.middle, self.conv2)
 
-    def _normalised(self, index: int, x: Tensor) -> Tensor:
-        """The output of a hidden layer, with norm and activation if there is a norm."""
-        return activations.apply(self.act, self.norms[index](x)) if self.norms else x
+    def _hidden(self, index: int, conv: nn.Module, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
+        """The output of a hidden layer; the activation comes after a linear map of the input and the norm, if any."""
+        out: Tensor = conv(x, op)
+        if self.skips:
+            out = out + self.skips[index](x)
+        if self.norms:
+            out = self.norms[index](out)
+        return activations.apply(self.act, out) if self.norms or self.skips else out
 
 
 @dataclass(frozen=True)
@@ -265,7 +281,9 @@ class NodeTask:
 
     @checked
     def metrics(self, predict: Predict, split: str, target: Tensor | None = None) -> dict[str, Tensor]:
-        """Loss and accuracy (and, with many labels per node, micro_f1) on the nodes of a split, without axes.
+        """Loss and accuracy (with many labels per node also micro_f1) on the nodes of a split, without axes.
+
+        And roc_auc where the dataset is judged by it.
 
         Of a regression loss and mse (of standardised targets; they are the same), r2, and in the target's own units
         "mae target" and "rmse target".
@@ -275,7 +293,12 @@ class NodeTask:
         if self.scaler is not None:
             return regression_metrics(logits, part.y, self.scaler.deviation)
         found = {"loss": cross_entropy(logits, part.y, self.weight).double(), "accuracy": accuracy(logits, part.y)}
-        return found | ({"micro_f1": micro_f1(logits, part.y)} if self.dataset.multilabel else {})
+        found |= {"micro_f1": micro_f1(logits, part.y)} if self.dataset.multilabel else {}
+        if self.dataset.metric == "roc_auc":
+            from armagnn.tasks.roc_auc import roc_auc  # which few trainings need
+
+            found["roc_auc"] = roc_auc(logits, part.y)
+        return found
 
 
 # -------------------------------------------------------------------------------------------------- losses and metrics

@@ -100,7 +100,7 @@ class NodesConfig(Config):
     }
     LATER: ClassVar[Mapping[str, Any]] = {
         "features": "kind", "init": "linear", "balance": False, "baselines": True,
-        "depth": 2, "norm": "none", "jk": "none", "residual": False,
+        "depth": 2, "norm": "none", "jk": "none", "residual": False, "linear_skip": False, "radius": 0.99,
         **dict.fromkeys((*COLUMNS, "nodes", "edges"), ""),
         "directed": False, "unknown": "error", "task": "auto", "text_by": "hashing",
         "val": 0.2, "test": 0.2, "split_seed": 0, "folds": 0, "fold": 0,
@@ -167,10 +167,18 @@ class NodesConfig(Config):
         "Norm of the hidden layers, before the activation: none, batch (over all nodes) or layer (of each node).",
     )
     residual: bool = option(False, "Add the input of a hidden layer to its output, where both have the same size.")
+    linear_skip: bool = option(
+        False, "Add a linear map of the input of a hidden layer to its convolution, before norm and activation."
+    )
     jk: str = option(
         "none", "A linear map of the hidden layers puts out: none, of the last, of all (cat), of their maximum (max)."
     )
     init: str = option("linear", "Start of arma's recursion: linear (X W0), zero, or tied (W0 = V).")
+    radius: float = option(
+        0.99,
+        "How near the poles of rational may come to the frequencies, below 1. Up to 0.8 the layer is a Chebyshev series "
+        "of fixed length, which is fast on a GPU; beyond, it solves linear systems.",
+    )
     input_dropout: float = option(0.75, "Drop rate of the input features.", shown=PAPERS)
     hidden_dropout: float = option(0.75, "Drop rate of the hidden units.", shown=PAPERS)
     skip_dropout: float = shared("skip_dropout", 0.75, PAPERS)
@@ -192,8 +200,7 @@ class NodesConfig(Config):
             raise ParameterError(
                 f"{missing} is missing: name a table of nodes and a table of edges (--{missing} FILE)."
             )
-        repeated = self.conv not in ("arma", "rational", "chebyshev", "cayley")
-        if repeated and self.depth > 2 and self.depth * self.layers > MOST_STEPS:
+        if "stacks" in self._unused and self.depth > 2 and self.depth * self.layers > MOST_STEPS:
             raise ParameterError(f"depth is {self.depth} and layers {self.layers}: {MOST_STEPS} layers at most in all.")
         given = [name for name, usual in self.LATER.items() if name in TABLES_ONLY and getattr(self, name) != usual]
         if given and not self.tables:

@@ -56,9 +56,13 @@ class NodesExperiment(Experiment):
         return make_node_network(self.config, self.dataset.num_features, self.dataset.num_outputs)
 
     def task(self, net: NodeNet, fold: int | None, device: torch.device) -> NodeTask:
-        """Loss and metrics on the splits of the dataset, which has one fold."""
+        """Loss and metrics on the split of the dataset; or, of folds, on all its fixed splits, one for each trial."""
         data = self._moved if device == self.config.torch_device() else self.dataset.to(device)
-        return NodeTask(data, net, balance=self.config.balance)
+        if fold is None or data.split_parts is None:
+            return NodeTask(data, net, balance=self.config.balance)
+        from armagnn.tasks.split_task import SplitTask  # which few trainings need
+
+        return SplitTask(data, net, balance=self.config.balance)
 
     @cached_property
     def _moved(self) -> NodeDataset:
@@ -127,7 +131,8 @@ SPLITS = ("val", "test")
 
 def make_node_network(config: NodesConfig, in_channels: int, outputs: int) -> NodeNet:
     """The network of `config`, with new weights from torch's global generator."""
-    start = {"init": config.init} if config.conv == "arma" else {}
+    own: dict[str, dict[str, Any]] = {"arma": {"init": config.init}, "rational": {"radius": config.radius}}
+    start = own.get(config.conv, {})
     return NodeNet(
         config.conv,
         in_channels,
@@ -143,6 +148,7 @@ def make_node_network(config: NodesConfig, in_channels: int, outputs: int) -> No
         norm=config.norm,
         jk=config.jk,
         residual=config.residual,
+        linear_skip=config.linear_skip,
     )
 
 

@@ -182,7 +182,7 @@ def batches(config: Config) -> list[range]:
 
 # ------------------------------------------------------------------------------------------------------- early stopping
 
-RULES: Final = ("accuracy", "loss")
+RULES: Final = ("accuracy", "loss", "roc_auc")
 """The rules that a training may stop by."""
 
 ALL_RULES: Final = (*RULES, "first", "last")
@@ -195,11 +195,16 @@ def check_stopping(stop_on: str, patience: int) -> None:
     integer("patience", patience, 1, MOST_PATIENCE)
 
 
+def measured_by(stop_on: str) -> str:
+    """The metric, besides the loss, that a rule looks at."""
+    return "roc_auc" if stop_on == "roc_auc" else "accuracy"
+
+
 def score(stop_on: str, loss: float, accuracy: float) -> tuple[float, ...]:
     """How good a state is on validation: greater is better, compared from left to right.
 
     On "loss" only the loss counts. Accuracy is a count of few nodes and ties often; on "accuracy" the lower
-    loss decides a tie.
+    loss decides a tie, and on "roc_auc", which is given in the place of accuracy, likewise.
 
     Example:
         >>> score("accuracy", loss=0.9, accuracy=0.8) > score("accuracy", loss=1.0, accuracy=0.8)
@@ -212,12 +217,12 @@ class Keeper:
     """One stopping rule, for every trial of a batch: its best score, where that was, and the weights to keep.
 
     On "loss" a lower validation loss is better; on "accuracy" a higher accuracy, and of equal ones the lower loss; on
-    "first" a higher accuracy only, so that of equal ones the first stays. A trial stops `patience` epochs after its
+    "roc_auc" a higher area under the curve, likewise; on "first" a higher accuracy only, so that of equal ones the first stays. A trial stops `patience` epochs after its
     best one, whose weights are kept. "last" stops as "loss" does, and keeps the weights that the trial stops with.
     All of it is tensor work that waits for no device.
 
     Args:
-        rule: "loss", "accuracy", "first" or "last".
+        rule: "loss", "accuracy", "roc_auc", "first" or "last".
         patience: epochs without improvement after which a trial stops.
         params: the parameters, trials along `axes`.
         axes: the axis of the trials of each parameter.
@@ -243,10 +248,15 @@ class Keeper:
         self.best_epoch = torch.zeros(trials, dtype=torch.int64, device=device)
         self.active = torch.ones(trials, dtype=torch.bool, device=device)
 
-    def judge(self, epoch: Tensor, loss: Tensor, accuracy: Tensor, params: Mapping[str, Tensor]) -> None:
+    def judge(
+        self, epoch: Tensor, loss: Tensor, accuracy: Tensor, params: Mapping[str, Tensor], auc: Tensor | None = None
+    ) -> None:
         """Take the validation results (R) of all trials after an epoch (counted from 1) with these parameters."""
         none = torch.zeros_like(loss)
-        first, tie = {"accuracy": (accuracy, -loss), "first": (accuracy, none)}.get(self.rule, (-loss, none))
+        known = {"accuracy": (accuracy, -loss), "first": (accuracy, none), "roc_auc": (auc, -loss)}
+        first, tie = known.get(self.rule, (-loss, none))
+        if first is None:
+            raise ParameterError("stop_on is 'roc_auc', which these data are not judged by: use 'loss' or 'accuracy'.")
         before, tied = self.score.unbind(1)
         better = (first > before) | ((first == before) & (tie > tied))
         better &= self.active & loss.isfinite()  # NaN has an argmax, and so an accuracy
@@ -331,7 +341,8 @@ REPORTED = ("seed", "best_epoch", "epochs", "val", "test")
 
 def best_trial(trials: Sequence[Outcome], stop_on: str) -> Outcome:
     """The trial whose restored state is best on validation, by the rule that stopped it; first of equals."""
-    return max(trials, key=lambda trial: score(stop_on, trial.val["loss"], trial.val.get("accuracy", math.nan)))
+    metric = measured_by(stop_on)
+    return max(trials, key=lambda trial: score(stop_on, trial.val["loss"], trial.val.get(metric, math.nan)))
 
 
 def summarise(trials: Sequence[Outcome], stop_on: str) -> dict[str, Any]:

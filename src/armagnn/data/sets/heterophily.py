@@ -56,10 +56,19 @@ def parse_splits_file(
         provenance=provenance or name,
         features=how,
         metric="roc_auc" if num_classes == 2 else "accuracy",
+        split_parts=torch.from_numpy(_parts(arrays)),
         **tensors,
     )
     data = data.derived(f"split {split}") if split else data
     return data if how == OF_KIND["splits"] else data.derived(f"features {how}")
+
+
+def _parts(arrays: Arrays) -> NDArray[np.int8]:
+    """The part of each node in each split, -1 for none."""
+    found = np.full(arrays[MASKS[0]].shape, -1, dtype=np.int8)
+    for part, name in enumerate(MASKS):
+        found[arrays[name]] = part
+    return found
 
 
 def _ids(arrays: Arrays, y: NDArray[np.int64], split: int, source: str) -> dict[str, NDArray[np.int64]]:

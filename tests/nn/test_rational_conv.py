@@ -190,7 +190,9 @@ class TestSeries(TestRational):
     """The same layer by its Chebyshev series, whose length the radius bounds."""
 
     defaults: ClassVar = {"method": "series", "radius": 0.7}
-    options: ClassVar = [{}, {"order": 3, "init": "comb", "bias": False}, {"order": 2, "act": "tanh", "init": [1.1, -1.3]}]
+    options: ClassVar = [
+        {}, {"order": 3, "init": "comb", "bias": False}, {"order": 2, "act": "tanh", "init": [1.1, -1.3]},
+    ]  # fmt: skip
     differentiable: ClassVar = {"order": 2, "init": [2.0, -1.5], "radius": 0.5}
 
     def test_repr(self) -> None:

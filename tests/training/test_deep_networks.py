@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from armagnn.data import NodeDataset
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.kernels.random import keys, source
+from armagnn.operators import CSR
 from armagnn.tasks import NodeNet, NodeTask
 from armagnn.tasks.contract import weights_of
 from armagnn.training import NodesConfig, Run, train
@@ -48,6 +49,20 @@ def test_the_default_is_the_network_of_two_convolutions() -> None:
     assert (net.conv1.act, net.conv2.act) == ("relu", None)
     x, op = numbers(N, FEATURES).float(), net.conv1.operator(EDGES, N)
     assert torch.equal(net(x, op), net.conv2(net.conv1(x, op), op))
+
+
+@pytest.mark.parametrize("norm", ["none", "layer"])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_a_linear_map_is_added_before_norm_and_activation(norm: str, sparse: bool) -> None:
+    net = node_net("gcn", hidden=8, depth=3, norm=norm, jk="last", linear_skip=True, act="elu").double()
+    x, op = numbers(N, FEATURES), net.conv1.operator(EDGES, N, dtype=torch.float64)
+    ours, last = net(CSR.from_dense(x) if sparse else x, op), x
+    for conv, skip in zip((net.conv1, *net.middle, net.conv2), net.skips, strict=True):
+        out = conv(last, op) + last @ skip.weight
+        if norm == "layer":
+            out = (out - out.mean(1, True)) / (out.var(1, correction=0, keepdim=True) + 1e-5).sqrt()
+        last = F.elu(out)
+    assert_near(ours, net.lin(last), 1e-10)
 
 
 @pytest.mark.parametrize("method", ["arma", "gcn", "gat", "rational", "mlp"])

@@ -146,7 +146,7 @@ def by_hand(rule: str, patience: int, curve: Curve) -> tuple[int, int]:
     """Return the best epoch and the epoch whose weights are kept, counted from 1 (0: none)."""
     best, where, kept = (-math.inf, -math.inf), 0, 0
     for epoch, (loss, accuracy) in enumerate(curve, start=1):
-        score = {"accuracy": (accuracy, -loss), "first": (accuracy, 0.0)}.get(rule, (-loss, 0.0))
+        score = {rule: (accuracy, -loss), "loss": (-loss, 0.0), "last": (-loss, 0.0), "first": (accuracy, 0.0)}[rule]
         if math.isfinite(loss):
             better = score > best
             if better:
@@ -169,7 +169,7 @@ def test_each_trial_is_kept_as_if_alone(rule: str, curves: list[Curve], patience
         for param in params.values():
             param += 1
         loss, accuracy = torch.tensor([curve[epoch] for curve in curves], dtype=torch.float64).unbind(1)
-        keeper.judge(torch.tensor([epoch + 1]), loss, accuracy, params, accuracy)
+        keeper.judge(torch.tensor([epoch + 1]), loss, accuracy, params)
     for index, curve in enumerate(curves):
         where, kept = by_hand(rule, patience, curve)
         assert keeper.best_epoch[index] == where

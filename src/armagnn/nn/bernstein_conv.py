@@ -14,12 +14,12 @@ class BernsteinConv(PolynomialConv):
     r"""The convolution with a trained polynomial in the Bernstein basis,
 
     .. math::
-        \bar X = \sigma\left( \sum_{k=0}^K \theta_k \frac{1}{2^K} \binom{K}{k} L^k (2I - L)^{K-k} X W + b \right),
+        \bar X = \sigma\Big( \sum_{k=0}^K \theta_k \frac{1}{2^K} \binom{K}{k} L^k (2I - L)^{K-k} X W + b \Big),
         \qquad \theta_k = \max(0, t_k), \quad L = I - M,
 
     the filter of `BernNet <https://arxiv.org/abs/2106.10994>`_ as a layer. The coefficients are the values that the
-    response tends to at :math:`\lambda = 2k / K`, so it is nowhere negative. The :math:`t_k` start at 1, where the response
-    is 1 everywhere.
+    response tends to at :math:`\lambda = 2k / K`, so it is nowhere negative. The :math:`t_k` start at 1, where the
+    response is 1 everywhere.
 
     Arguments and shapes are those of `PolynomialConv`; the parameter ``theta`` holds the t.
 

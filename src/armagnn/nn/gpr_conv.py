@@ -21,8 +21,8 @@ class GPRConv(PolynomialConv):
     .. math::
         \bar X = \sigma\left( \sum_{k=0}^K \gamma_k M^k X W + b \right),
 
-    the filter of `Adaptive Universal Generalized PageRank Graph Neural Network <https://arxiv.org/abs/2006.07988>`_ as a
-    layer. The :math:`\gamma_k` start from personalised PageRank, :math:`\alpha (1 - \alpha)^k` with
+    the filter of `Adaptive Universal Generalized PageRank Graph Neural Network <https://arxiv.org/abs/2006.07988>`_ as
+    a layer. The :math:`\gamma_k` start from personalised PageRank, :math:`\alpha (1 - \alpha)^k` with
     :math:`\alpha = 0.1` (the last is :math:`(1 - \alpha)^K`, so that they sum to one), and are free of any sign.
     The authors' operator has self-loops, this one has none: with :math:`\gamma_0`, the polynomials are as many.
 

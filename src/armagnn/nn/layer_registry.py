@@ -123,9 +123,9 @@ def make_conv(name: str, in_channels: int, out_channels: int, **hyperparameters:
     """Return a layer by its name.
 
     Names: ``arma``, ``rational``, ``gcn``, ``chebyshev``, ``cayley``, ``gpr``, ``bernstein``, ``jacobi``, ``gat``,
-    ``sage``, ``gin``, ``mlp``; others are added by `register_layer`. All are called alike, ``conv(x, op)``. ``conv.kind`` is the kind of
-    `GraphOperator` that the layer is defined with (None: it looks at no graph), and ``conv.operator(edge_index,
-    num_nodes)`` builds it with the layer's own settings.
+    ``sage``, ``gin``, ``mlp``; others are added by `register_layer`. All are called alike, ``conv(x, op)``.
+    ``conv.kind`` is the kind of `GraphOperator` that the layer is defined with (None: it looks at no graph), and
+    ``conv.operator(edge_index, num_nodes)`` builds it with the layer's own settings.
 
     Args:
         name: of the layer.

@@ -30,8 +30,8 @@ class PolynomialConv(Conv):
     W and b. A subclass names its basis (see `armagnn.filters.polynomial_bases`) and where the coefficients start.
 
     Whatever the basis, the sum is evaluated by Chebyshev polynomials: :math:`h = \sum_n c_n T_n`, where c is a fixed
-    matrix times :math:`\theta`. That takes K products with the operator (the Bernstein basis itself takes K (K + 3) / 2)
-    and is stable. Training still takes place in the basis.
+    matrix times :math:`\theta`. That takes K products with the operator (the Bernstein basis itself takes
+    K (K + 3) / 2) and is stable. Training still takes place in the basis.
 
     Args:
         in_channels: F_in, features of a node.

@@ -60,10 +60,10 @@ class NodeNet(TaskNet):
 
     A network may be deeper: between the two there are `depth` - 2 convolutions with `hidden` units, the `middle`. With
     a norm a hidden layer is act(norm(conv(X))), where ARMA of several steps T has the activation inside, too. With
-    `residual` a layer of `hidden` inputs and outputs adds its input to its output. With `linear_skip` a hidden layer is
-    act(norm(conv(X) + X V)), with a matrix V (an ARMA layer has one in each step already). With `jk` all convolutions are
-    hidden layers, and a linear map of their outputs follows: of the ``last``, of all side by side (``cat``), or of
-    their maximum (``max``).
+    `residual` a layer of `hidden` inputs and outputs adds its input to its output. With `linear_skip` a hidden layer
+    is act(norm(conv(X) + X V)), with a matrix V (an ARMA layer has one in each step already). With `jk` all
+    convolutions are hidden layers, and a linear map of their outputs follows: of the ``last``, of all side by side
+    (``cat``), or of their maximum (``max``).
 
     Args:
         method: ``arma``, ``gcn``, ``chebyshev``, ``cayley``, ``gat``, ``sage``, ``gin`` or ``mlp``.

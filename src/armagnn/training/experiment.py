@@ -52,8 +52,8 @@ class Experiment(ABC):
             raise ParameterError(f"stop_on is {config.stop_on!r}, but real targets have no accuracy; use 'loss'.")
         if config.stop_on == "roc_auc" and getattr(self.dataset, "metric", "") != "roc_auc":
             raise ParameterError(
-                "stop_on is 'roc_auc', but these data are not judged by it (minesweeper and tolokers are); use 'loss' or "
-                "'accuracy'."
+                "stop_on is 'roc_auc', but these data are not judged by it (minesweeper and tolokers are); use 'loss' "
+                "or 'accuracy'."
             )
         self.sha256: str = self.dataset.sha256
         self.notes: tuple[str, ...] = getattr(self.dataset, "notes", ())

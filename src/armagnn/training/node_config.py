@@ -176,8 +176,8 @@ class NodesConfig(Config):
     init: str = option("linear", "Start of arma's recursion: linear (X W0), zero, or tied (W0 = V).")
     radius: float = option(
         0.99,
-        "How near the poles of rational may come to the frequencies, below 1. Up to 0.8 the layer is a Chebyshev series "
-        "of fixed length, which is fast on a GPU; beyond, it solves linear systems.",
+        "How near the poles of rational may come to the frequencies, below 1. Up to 0.8 the layer is a Chebyshev "
+        "series of fixed length, which is fast on a GPU; beyond, it solves linear systems.",
     )
     input_dropout: float = option(0.75, "Drop rate of the input features.", shown=PAPERS)
     hidden_dropout: float = option(0.75, "Drop rate of the hidden units.", shown=PAPERS)

@@ -195,11 +195,6 @@ def check_stopping(stop_on: str, patience: int) -> None:
     integer("patience", patience, 1, MOST_PATIENCE)
 
 
-def measured_by(stop_on: str) -> str:
-    """The metric, besides the loss, that a rule looks at."""
-    return "roc_auc" if stop_on == "roc_auc" else "accuracy"
-
-
 def score(stop_on: str, loss: float, accuracy: float) -> tuple[float, ...]:
     """How good a state is on validation: greater is better, compared from left to right.
 
@@ -217,9 +212,9 @@ class Keeper:
     """One stopping rule, for every trial of a batch: its best score, where that was, and the weights to keep.
 
     On "loss" a lower validation loss is better; on "accuracy" a higher accuracy, and of equal ones the lower loss; on
-    "roc_auc" a higher area under the curve, likewise; on "first" a higher accuracy only, so that of equal ones the first stays. A trial stops `patience` epochs after its
-    best one, whose weights are kept. "last" stops as "loss" does, and keeps the weights that the trial stops with.
-    All of it is tensor work that waits for no device.
+    "roc_auc" likewise; on "first" a higher accuracy only, so that of equal ones the first stays. A trial stops
+    `patience` epochs after its best one, whose weights are kept. "last" stops as "loss" does, and keeps the weights
+    that the trial stops with. All of it is tensor work that waits for no device.
 
     Args:
         rule: "loss", "accuracy", "roc_auc", "first" or "last".
@@ -248,15 +243,10 @@ class Keeper:
         self.best_epoch = torch.zeros(trials, dtype=torch.int64, device=device)
         self.active = torch.ones(trials, dtype=torch.bool, device=device)
 
-    def judge(
-        self, epoch: Tensor, loss: Tensor, accuracy: Tensor, params: Mapping[str, Tensor], auc: Tensor | None = None
-    ) -> None:
+    def judge(self, epoch: Tensor, loss: Tensor, accuracy: Tensor, params: Mapping[str, Tensor]) -> None:
         """Take the validation results (R) of all trials after an epoch (counted from 1) with these parameters."""
-        none = torch.zeros_like(loss)
-        known = {"accuracy": (accuracy, -loss), "first": (accuracy, none), "roc_auc": (auc, -loss)}
-        first, tie = known.get(self.rule, (-loss, none))
-        if first is None:
-            raise ParameterError("stop_on is 'roc_auc', which these data are not judged by: use 'loss' or 'accuracy'.")
+        none, both = torch.zeros_like(loss), (accuracy, -loss)  # accuracy, or what the rule has in its place
+        first, tie = {"accuracy": both, "roc_auc": both, "first": (accuracy, none)}.get(self.rule, (-loss, none))
         before, tied = self.score.unbind(1)
         better = (first > before) | ((first == before) & (tie > tied))
         better &= self.active & loss.isfinite()  # NaN has an argmax, and so an accuracy
@@ -341,7 +331,7 @@ REPORTED = ("seed", "best_epoch", "epochs", "val", "test")
 
 def best_trial(trials: Sequence[Outcome], stop_on: str) -> Outcome:
     """The trial whose restored state is best on validation, by the rule that stopped it; first of equals."""
-    metric = measured_by(stop_on)
+    metric = stop_on if stop_on == "roc_auc" else "accuracy"
     return max(trials, key=lambda trial: score(stop_on, trial.val["loss"], trial.val.get(metric, math.nan)))
 
 

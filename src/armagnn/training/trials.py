@@ -61,7 +61,7 @@ class Trials:
         settings: one for each trial.
         epochs: most epochs of a trial.
         patience: epochs without improvement after which a trial stops.
-        stop_on: "loss", or "accuracy" or "roc_auc" (of which, where equal, the lower loss is the better), on validation.
+        stop_on: "loss", "accuracy" or "roc_auc" (of which, where equal, the lower loss is the better), on validation.
         other_rules: rules whose results are reported, too (see `Keeper`); a trial runs until all rules have stopped it.
         device: where to train.
         dtype: of the parameters.
@@ -245,7 +245,8 @@ class Trials:
             self.epoch += 1
             self.active.zero_()
             for keeper in self.keepers:
-                keeper.judge(self.epoch, loss, accuracy, self.params, found.get("roc_auc"))
+                judged = found.get("roc_auc", accuracy) if keeper.rule == "roc_auc" else accuracy
+                keeper.judge(self.epoch, loss, judged, self.params)
                 self.active |= keeper.active
             self.losses.zero_()
             self.step.zero_()

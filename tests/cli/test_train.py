@@ -34,15 +34,15 @@ def test_train_shows_every_seed_the_mean_and_the_paper(run: CliRunner, tmp_path:
 def test_flags_reach_the_configuration(run: CliRunner, tmp_path: Path) -> None:
     flags = {
         "dataset": "cora", "features": "rows", "conv": "arma", "hidden": 3, "stacks": 2, "layers": 2,
-        "last_stacks": 1, "act": "elu", "depth": 3, "norm": "layer", "jk": "max",
+        "last_stacks": 1, "act": "elu", "depth": 3, "norm": "layer", "jk": "max", "radius": 0.9,
         "init": "tied", "input_dropout": 0.1, "hidden_dropout": 0.3, "skip_dropout": 0.2, "l2": 0.001, "lr": 0.02,
         "epochs": 2, "patience": 7, "stop_on": "accuracy", "seed": 4, "seeds": 1, "device": "cpu",
     }  # fmt: skip
-    switches = {"balance": True, "baselines": False, "residual": True}
+    switches = {"balance": True, "baselines": False, "residual": True, "linear_skip": True}
     tables = {each.name for each in fields(NodesConfig) if each.metadata["panel"] == TABLES}
     assert flags.keys() | switches.keys() == NodesConfig().to_json().keys() - tables  # a flag for every option
     arguments = [text for name, value in flags.items() for text in (f"--{name.replace('_', '-')}", str(value))]
-    arguments += ["--balance", "--no-baselines", "--residual"]
+    arguments += ["--balance", "--no-baselines", "--residual", "--linear-skip"]
     result = run.invoke(app, ["train", "--out", str(tmp_path / "run"), *arguments])
     assert result.exit_code == 0, result.output
     assert Run.open(tmp_path / "run").config == NodesConfig(**flags, **switches)

@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from armagnn.nn import BernsteinConv, GPRConv, JacobiConv
-from armagnn.nn.polynomial_conv import PolynomialConv
+from armagnn.nn.polynomial_conv import OnePolynomialConv
 from nn.polynomial_oracle import normalised
 from oracles import assert_near, numbers, random_graph
 
 
 @pytest.mark.parametrize("layer", [GPRConv, BernsteinConv, JacobiConv])
 @pytest.mark.parametrize("order", [0, 1, 25])
-def test_any_degree_is_what_the_response_says_in_the_frequencies(layer: type[PolynomialConv], order: int) -> None:
+def test_any_degree_is_what_the_response_says_in_the_frequencies(layer: type[OnePolynomialConv], order: int) -> None:
     conv = layer(4, 4, order=order, act=None, bias=False).double()
     with torch.no_grad():
         conv.theta.add_(0.1 * numbers(*conv.theta.shape).abs())

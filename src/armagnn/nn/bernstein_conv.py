@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from armagnn.nn.layer_registry import register_layer
-from armagnn.nn.polynomial_conv import PolynomialConv
+from armagnn.nn.polynomial_conv import OnePolynomialConv
 
 
 @register_layer("bernstein", stacks="order")
-class BernsteinConv(PolynomialConv):
+class BernsteinConv(OnePolynomialConv):
     r"""The convolution with a trained polynomial in the Bernstein basis,
 
     .. math::
@@ -21,7 +21,7 @@ class BernsteinConv(PolynomialConv):
     response tends to at :math:`\lambda = 2k / K`, so it is nowhere negative. The :math:`t_k` start at 1, where the
     response is 1 everywhere.
 
-    Arguments and shapes are those of `PolynomialConv`; the parameter ``theta`` holds the t.
+    Arguments and shapes are those of `OnePolynomialConv`; the parameter ``theta`` holds the t.
 
     Example:
         >>> conv = BernsteinConv(8, 16, order=4)

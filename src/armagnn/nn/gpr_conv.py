@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from armagnn.nn.layer_registry import register_layer
-from armagnn.nn.polynomial_conv import PolynomialConv
+from armagnn.nn.polynomial_conv import OnePolynomialConv
 
 TELEPORT: Final = 0.1
 """The alpha of personalised PageRank, where the coefficients start: the authors' default."""
 
 
 @register_layer("gpr", stacks="order")
-class GPRConv(PolynomialConv):
+class GPRConv(OnePolynomialConv):
     r"""The convolution with a trained polynomial in powers of the operator,
 
     .. math::
@@ -26,7 +26,7 @@ class GPRConv(PolynomialConv):
     :math:`\alpha = 0.1` (the last is :math:`(1 - \alpha)^K`, so that they sum to one), and are free of any sign.
     The authors' operator has self-loops, this one has none: with :math:`\gamma_0`, the polynomials are as many.
 
-    Arguments and shapes are those of `PolynomialConv`.
+    Arguments and shapes are those of `OnePolynomialConv`.
 
     Example:
         >>> conv = GPRConv(8, 16, order=4)

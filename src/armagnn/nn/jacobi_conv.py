@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from armagnn.nn.layer_registry import register_layer
-from armagnn.nn.polynomial_conv import PolynomialConv
+from armagnn.nn.polynomial_conv import OnePolynomialConv
 
 
 @register_layer("jacobi", stacks="order")
-class JacobiConv(PolynomialConv):
+class JacobiConv(OnePolynomialConv):
     r"""The convolution with a trained polynomial for each channel in the basis of Jacobi,
 
     .. math::
@@ -20,7 +20,7 @@ class JacobiConv(PolynomialConv):
     a = b = 1. The coefficients start at :math:`1 / (k + 1)^2`, so that a term is :math:`1 / (k + 1)` at
     :math:`\mu = 1`. The authors write each coefficient as a product of K numbers; here it is one.
 
-    Arguments and shapes are those of `PolynomialConv`; ``theta`` is ((K + 1) F_out).
+    Arguments and shapes are those of `OnePolynomialConv`; ``theta`` is ((K + 1) F_out).
 
     Example:
         >>> conv = JacobiConv(8, 16, order=4)

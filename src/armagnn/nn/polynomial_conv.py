@@ -20,7 +20,7 @@ HIGHEST: Final = 100
 """The highest degree."""
 
 
-class PolynomialConv(Conv):
+class OnePolynomialConv(Conv):
     r"""The convolution with one polynomial response,
 
     .. math::

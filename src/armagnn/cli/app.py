@@ -134,6 +134,7 @@ COMMANDS: Final[dict[str, Lazy | Group]] = {
     "show": Lazy("armagnn.cli.finished_runs:show", "Show what was trained and how well."),
     "report": Lazy("armagnn.cli.finished_runs:report", "Write a report of a trained run as one HTML file."),
     "explore": Lazy("armagnn.cli.explore:explore", "Move the poles of a filter in the browser."),
+    "features": Lazy("armagnn.cli.bank_features:features", "Put features through a bank of filters, onto the disk."),
     "data": DATA,
     "bench": Lazy("armagnn.cli.bench:bench", "Measure the speed, and how well layers learn filters."),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
@@ -154,6 +155,15 @@ class FilterBank:
             {"name": name, "variable": f.variable, "a": numbers(f.a), "b": numbers(f.b)}
             for name, f in zip(self.names, self.filters, strict=True)
         ]
+
+    @classmethod
+    def parsed(cls, content: bytes, source: str) -> Self:
+        """Return the bank that a JSON text holds, as `from_json` describes it."""
+        try:
+            found = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{source}: is no JSON ({error}).") from error
+        return cls.from_json(found, source)
 
     @classmethod
     def from_json(cls, content: Any, source: str = "the bank") -> Self:

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from armagnn.bench import grid_arma, grid_rational, grid_training
-from armagnn.bench.grid_training import learn_grid, plan
+from armagnn.bench import grid_poles, grid_training
+from armagnn.bench.grid_filters import RESPONSES
+from armagnn.bench.grid_training import Learned, Row, learn_grid, plan
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.filters.polynomial_bases import BASES, basis_terms
+from armagnn.sealed import rows_csv
 from bench.test_grid_filters import small_grid
 
 DATA = small_grid()
@@ -14,11 +18,11 @@ DATA = small_grid()
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (grid_training, grid_rational):
+    for module in (grid_training, grid_poles):
         monkeypatch.setattr(module, "STEPS", 30)
     monkeypatch.setattr(grid_training, "DEGREE", 90)  # there are 100 pixels in the mask
-    monkeypatch.setattr(grid_rational, "RADIUS", 0.75)
-    monkeypatch.setattr(grid_arma, "ARMA_STEPS", 5)
+    monkeypatch.setattr(grid_poles, "RADIUS", 0.75)
+    monkeypatch.setattr(grid_poles, "ARMA_STEPS", 5)
 
 
 def test_all_bases_fit_what_polynomials_can() -> None:
@@ -67,3 +71,23 @@ def test_the_plan_and_bad_arguments() -> None:
             learn_grid(DATA, *arguments)
     with pytest.raises(ParameterError, match="coefficients"):
         learn_grid(DATA, "gpr", "fit", 2)
+
+
+# ----------------------------------------------------------------------------------------------------------- the report
+
+
+def test_rows_table_and_picture(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    learned = [
+        Learned("rational", "fit", 9, np.full((5, 2), 1e-6), lambda mu: np.zeros((5, 2, len(mu))), 0.1),
+        Learned("arma", "adam", 9, np.full((5, 2), 10.0), None, 2.0),
+    ]
+    rows = [row for one in learned for row in one.rows()]
+    assert {row.dataset for row in rows} == {f"grid/{name}" for name in RESPONSES}
+    assert {(row.method, row.protocol) for row in rows} == {("rational", "fit-9"), ("arma", "adam-9")}
+    assert [row.run for row in rows[:2]] == [0, 1]
+    head = rows_csv(Row, rows, 6).decode().splitlines()[0]
+    assert head.startswith("dataset,method,protocol,run,fold,metric,value")
+    assert grid_training.table(learned).row_count == 2
+    grid_training.draw(learned, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 1000

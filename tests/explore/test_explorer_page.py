@@ -14,9 +14,9 @@ import torch
 
 from armagnn import GraphOperator
 from armagnn.errors import DTypeError
+from armagnn.explore.explorer_content import layer_contents
 from armagnn.explore.explorer_page import explorer_page, known_graphs, whole_page
 from armagnn.explore.learned import Subject
-from armagnn.explore.run_content import layer_contents
 from armagnn.filters import ARMAFilter
 from armagnn.nn import ARMAConv, RationalConv
 from armagnn.operators.neighbours import knn_graph

@@ -10,25 +10,28 @@ ARMA is the layer of Eq. 14 with ReLU, T = 10 steps and as many stacks as the nu
 stack: W, V (W0 is V) and the weight with which the stack enters the output, which no ReLU cuts off.
 
 For a polynomial basis of P terms the loss is a quadratic form of P numbers. A rational filter whose poles stay within a
-radius is a Chebyshev series, of which `grid_rational.DEGREE` terms are kept: what is left out is 1e-11 of it. So its
+radius is a Chebyshev series, of which `grid_poles.DEGREE` terms are kept: what is left out is 1e-11 of it. So its
 loss is a quadratic form, too, and a step of its training costs milliseconds. What is reported is the error of the
 filter itself, applied to the image by `partial_fractions`, which is what `RationalConv` does.
 """
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import torch
+from rich.table import Table
 
-from armagnn.bench.grid_arma import train_arma
 from armagnn.bench.grid_filters import RESPONSES, Array, GridData, Reduced, reduce_loss
-from armagnn.bench.grid_rational import DEGREE, RATES, STEPS, Fractions, descend, fit_rational, fractions
+from armagnn.bench.grid_poles import DEGREE, RATES, STEPS, Fractions, descend, fit_rational, fractions, train_arma
 from armagnn.checks import choice, integer
+from armagnn.files import write_atomic
 from armagnn.filters.polynomial_bases import BASES, basis_terms
 from armagnn.operators import GraphOperator
 from armagnn.solvers.partial_fractions import partial_fractions
@@ -222,3 +225,50 @@ def _applied_error(data: GridData, found: Sequence[Fractions], target: Array) ->
     y: Any = partial_fractions(op, torch.from_numpy(data.images), a, b)
     y = y.numpy() + np.array([f.constant for f in found]) * data.images
     return np.array(((y[data.mask] - target) ** 2).sum(0))
+
+
+# ----------------------------------------------------------------------------------------------------------- the report
+
+
+def table(learned: Sequence[Learned]) -> Table:
+    """The squared error of an image, summed over the mask, mean over images; and the seconds of a training."""
+    shown = Table(
+        "method", "training", "coefficients", *RESPONSES, "images", "seconds", title="Squared error of an image"
+    )
+    for one in learned:
+        errors = [f"{error:.2g}" for error in one.sse.mean(1)]
+        count, images = str(one.coefficients), str(one.sse.shape[1])
+        shown.add_row(one.method, one.protocol, count, *errors, images, f"{one.seconds:.3f}")
+    return shown
+
+
+def draw(learned: Sequence[Learned], path: Path, coefficients: int = 9) -> None:
+    """Draw the responses learned from the first image by a polynomial and a rational filter, and their errors below."""
+    import matplotlib.pyplot as plt
+
+    mu = np.linspace(-1, 1, 801)
+    chosen = {
+        one.method: one
+        for one in learned
+        if (one.protocol, one.coefficients) == ("fit", coefficients) and one.method in ("chebyshev", "rational")
+    }
+    figure, axes = plt.subplots(2, len(RESPONSES), figsize=(15, 5), sharex=True, layout="constrained")
+    for column, (name, h) in enumerate(RESPONSES.items()):
+        axes[0, column].plot(1 - mu, h(mu), color="0.6", linewidth=3, label="wanted")
+        for method, colour in (("chebyshev", "tab:orange"), ("rational", "tab:blue")):
+            one = chosen.get(method)
+            if one is None or one.response is None:
+                continue
+            found = one.response(mu)[column, 0]
+            label = {"chebyshev": f"polynomial of degree {coefficients - 1}", "rational": "rational"}[method]
+            axes[0, column].plot(1 - mu, found, color=colour, linewidth=1, label=label)
+            axes[1, column].semilogy(1 - mu, np.abs(found - h(mu)), color=colour, linewidth=1)
+        axes[0, column].set_title(name)
+        axes[1, column].set_xlabel(r"$\lambda = 1 - \mu$")
+    axes[0, 0].set_ylabel(r"$h$")
+    axes[1, 0].set_ylabel("error")
+    axes[0, 0].legend()
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=path.suffix.lstrip(".") or "png", dpi=110)
+    plt.close(figure)
+    write_atomic(path, buffer.getvalue())

@@ -132,7 +132,7 @@ def _filter_learning(console: Console, out: Path | None) -> None:
 def _grid(console: Console, out: Path | None, images: int, picture: Path | None) -> None:
     from armagnn.bench import grid_training as grid
     from armagnn.bench.grid_filters import grid_data
-    from armagnn.bench.grid_report import draw, table
+    from armagnn.bench.grid_training import draw, table
     from armagnn.sealed import rows_csv, write_sealed
 
     data, learned = grid_data(images), []

@@ -22,7 +22,7 @@ from armagnn.errors import ParameterError, ShapeError
 
 if TYPE_CHECKING:
     from armagnn.data.tables.encoding import TableEncoder
-    from armagnn.data.tables.node_ids import NodeIds
+    from armagnn.data.tables.frame import NodeIds
 
 FEATURE_KINDS: Final = ("degree", "clustering", "labels", "attributes")
 """What :func:`armagnn.data.node_features` can make of a set of graphs."""

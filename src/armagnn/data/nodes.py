@@ -23,7 +23,7 @@ from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.building import Kind
 
 if TYPE_CHECKING:
-    from armagnn.data.tables.node_ids import NodeIds
+    from armagnn.data.tables.frame import NodeIds
     from armagnn.data.tables.table_schema import TableSchema
 
 SPLITS: Final = ("train", "val", "test")

@@ -15,7 +15,7 @@ from armagnn.data.arrays import Arrays, as_array, as_tensor, digest_of, single
 from armagnn.data.edges import undirected
 from armagnn.data.scaling import FEATURES, Scaler, scaled
 from armagnn.data.tables.edge_tables import EdgeColumns
-from armagnn.data.tables.node_ids import NodeIds
+from armagnn.data.tables.frame import NodeIds
 from armagnn.data.tables.node_targets import NodeTarget
 from armagnn.data.tables.table_schema import TableSchema
 from armagnn.data.tables.table_splits import NodeSplit, SplitWish, draw_split, split_ids

@@ -10,9 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from armagnn.checks import instance
-from armagnn.explore.filter_content import filter_content
-from armagnn.explore.graph_content import graph_contents
-from armagnn.explore.run_content import run_content
+from armagnn.explore.explorer_content import filter_content, graph_contents, run_content
 from armagnn.filters import ARMAFilter
 from armagnn.operators import GraphOperator
 from armagnn.training.run_folder import Run

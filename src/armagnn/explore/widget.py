@@ -8,8 +8,8 @@ from typing import Any
 
 from armagnn.checks import instance
 from armagnn.errors import UnsupportedError
+from armagnn.explore.explorer_content import filter_content
 from armagnn.explore.explorer_page import bundle, explorer_content
-from armagnn.explore.filter_content import filter_content
 from armagnn.filters import ARMAFilter
 from armagnn.operators import GraphOperator
 from armagnn.training.run_folder import Run

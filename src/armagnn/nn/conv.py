@@ -17,8 +17,7 @@ from armagnn.nn import activations
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.building import Kind
 from armagnn.operators.csr import fold
-from armagnn.operators.kept import lasting
-from armagnn.operators.remembered import remembered
+from armagnn.operators.kept import lasting, remembered
 from armagnn.torch_private import needs_gradient
 
 Features = TypeVar("Features", Tensor, CSR, Tensor | CSR)

@@ -27,8 +27,8 @@ from armagnn.data import (
 )
 from armagnn.data.npz_files import read_graphs_file
 from armagnn.data.tables.encoding import TableEncoder
+from armagnn.data.tables.frame import NodeIds
 from armagnn.data.tables.graph_tables import GraphFolder, read_graph_tables
-from armagnn.data.tables.node_ids import NodeIds
 from armagnn.errors import DataError, ParameterError, ShapeError, UnknownNameError
 from armagnn.operators.batches import GraphBatches
 from armagnn.tasks import GraphNet, GraphTask, conv_options

@@ -13,8 +13,8 @@ from torch import Tensor
 from armagnn.arguments import checked
 from armagnn.checks import real_tensor
 from armagnn.data import NodeDataset
-from armagnn.data.tables.new_nodes import NewNodes, join_graph, names_others, new_graph
-from armagnn.data.tables.node_ids import NodeIds
+from armagnn.data.tables.frame import NodeIds
+from armagnn.data.tables.node_tables import NewNodes, join_graph, names_others, new_graph
 from armagnn.data.tables.table_schema import TableSchema
 from armagnn.errors import DataError, ParameterError, RunError, ShapeError
 from armagnn.operators import CSR

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from armagnn import table_files
 from armagnn.data.tables.edge_tables import EdgeColumns, read_edges
-from armagnn.data.tables.frame import Frame
-from armagnn.data.tables.node_ids import NodeIds
+from armagnn.data.tables.frame import Frame, NodeIds
 from armagnn.errors import DataError
 from data.tables.small_tables import write_csv
 

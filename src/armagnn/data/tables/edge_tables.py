@@ -11,8 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from armagnn.data.tables.frame import Frame
-from armagnn.data.tables.node_ids import Integers, NodeIds
+from armagnn.data.tables.frame import Frame, Integers, NodeIds
 from armagnn.errors import DataError, shown
 from armagnn.table_files import TableFile, arrow, columns_of
 

@@ -16,8 +16,7 @@ from armagnn.data.graphs import GraphsDataset
 from armagnn.data.npz_files import graphs_of
 from armagnn.data.tables.edge_tables import read_edges
 from armagnn.data.tables.encoding import TableEncoder
-from armagnn.data.tables.frame import Frame
-from armagnn.data.tables.node_ids import ID_NAMES, NodeIds
+from armagnn.data.tables.frame import ID_NAMES, Frame, NodeIds
 from armagnn.data.tables.node_tables import names_of, table_digest
 from armagnn.data.tables.node_targets import NodeTarget, guess_target, target_of
 from armagnn.errors import DataError

@@ -160,7 +160,7 @@ class _Memory:
     """A tensor's numbers as numpy sees the memory of others.
 
     ``Tensor.numpy`` would mark the memory of a tensor as lent to numpy. These tensors are the user's, and are only read
-    here: `armagnn.operators.remembered` asks for the mark.
+    here: `armagnn.operators.kept` asks for the mark.
     """
 
     def __init__(self, tensor: Tensor) -> None:

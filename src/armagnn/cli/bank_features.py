@@ -18,8 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from armagnn import checks
 from armagnn.cli.consoles import notes_console, output_console
 from armagnn.data.tables.edge_tables import UNKNOWN, read_edges
-from armagnn.data.tables.frame import Frame
-from armagnn.data.tables.node_ids import NodeIds
+from armagnn.data.tables.frame import Frame, NodeIds
 from armagnn.data.tables.node_tables import find_id
 from armagnn.errors import DataError, ParameterError, shown
 from armagnn.estimators.column_source import ColumnSource, TableColumns

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import inspect
+import re
 import zlib
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
+from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 EXPLORER = "_static/explorer.html"
+BIG = re.compile(r"\\(big|Big|bigg|Bigg)(?=(\\[a-zA-Z]+|[^a-zA-Z]))")  # of unknown side, which MathML wants to know
+RIGHT = (")", "]", r"\rangle", r"\rvert", r"\rVert")
 
 
 def inventory(names: Path, folder: Path) -> str:
@@ -46,9 +51,14 @@ def before_example(conf: dict[str, Any], name: str) -> None:
 def mathml(latex: str, block: bool) -> str:
     """Return a formula as MathML, which every browser shows without a script."""
     latex = latex.replace(r"\dots", r"\ldots")
+    latex = BIG.sub(lambda found: found[0] + ("r" if found[2] in RIGHT else "l"), latex)
     if block and r"\\" in latex:  # several lines
         latex = rf"\begin{{align}}{latex}\end{{align}}"
-    return tex2mathml(latex, as_block=block)
+    try:
+        return str(tex2mathml(latex, as_block=block))
+    except MathError as error:  # a warning, which ends `make docs`, with the formula in it
+        logging.getLogger(__name__).warning("the formula %r cannot be written as MathML: %s", latex, error)
+        return ""
 
 
 def visit_math(self: Any, node: nodes.math) -> None:

@@ -91,6 +91,7 @@ class Table:
         protocols_of: the protocols that a dataset and a method have, where that differs.
         labels: what the store keeps of a protocol, besides its name.
         other_rules: stopping rules whose results are kept in addition to the one that is reported.
+        searched: the protocols that a search chooses, with what their file of choices has after the table's name.
         places: (run, fold) of every trial of a cell, for a number of runs.
         by_fold: every fold chooses its own settings.
     """
@@ -111,6 +112,7 @@ class Table:
     protocols_of: Callable[[str, str], tuple[str, ...]] | None = None
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     other_rules: tuple[str, ...] = ()
+    searched: Mapping[str, str] = field(default_factory=lambda: {"tuned": ""})
     places: Callable[[int], list[tuple[int, int]]] = lambda runs: [(run, 0) for run in range(runs)]
     by_fold: bool = False
 
@@ -138,7 +140,7 @@ class Table:
     def config(self, cell: Cell, fold: int = 0, chosen: Path | None = None) -> Config:
         """The configuration of a cell, read literally or (of one fold, where folds choose) as its search chose it."""
         self.check(*cell)
-        if cell.protocol != "tuned":
+        if cell.protocol not in self.searched:
             return self.literal(*cell)
         return self._chosen(cell, fold if self.by_fold else None, chosen)
 
@@ -148,7 +150,8 @@ class Table:
         if fold is not None:
             place, where = f"{place}/{fold}", f"fold {fold} of {cell.dataset}"
         folder = resources.files("armagnn_paper").joinpath("chosen") if chosen is None else chosen.parent
-        source = folder.joinpath(f"{self.name}.json" if chosen is None else chosen.name)
+        command = f"{self.name}-{'grid' if cell.protocol == 'grid' else 'search'}"
+        source = folder.joinpath(f"{self.name}{self.searched[cell.protocol]}.json" if chosen is None else chosen.name)
         absent = chosen is None and not source.is_file()
         choices = "{}" if absent else read_sealed(folder, source.name, needed=chosen is None)
         try:
@@ -160,7 +163,7 @@ class Table:
             raise ParameterError(f"{source}: not the choices of a search ({error}).") from error
         if config is None:
             raise NotTunedError(
-                f"No search has been made for {cell.method} on {where}: run armagnn reproduce {self.name}-search "
+                f"No search has been made for {cell.method} on {where}: run armagnn reproduce {command} "
                 f"--dataset {cell.dataset} --method {cell.method} --out chosen.json, then this command with --chosen "
                 "chosen.json."
             )

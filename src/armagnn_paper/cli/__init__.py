@@ -10,8 +10,9 @@ REPRODUCE: Final = "armagnn_paper.cli.reproduce"
 EXPERIMENTS: Final = "armagnn_paper.cli.experiments"
 RESULTS: Final = "armagnn_paper.cli.results"
 
+NODES: Final = "node-classification"
 TITLES: Final = {
-    "node-classification": "Table 1: Cora, Citeseer, Pubmed and PPI.",
+    NODES: "Table 1: Cora, Citeseer, Pubmed and PPI.",
     "graph-signal": "Table 2: MNIST and 20news.",
     "graph-classification": "Table 3: five sets of graphs.",
     "graph-regression": "Table 4: nine properties of molecules.",
@@ -23,6 +24,9 @@ COMMANDS: Final[dict[str, Lazy | Group]] = {
         "Make a table of the paper again.",
         {name: Lazy(f"{REPRODUCE}:{name.replace('-', '_')}", title) for name, title in TITLES.items()}
         | {
+            "node-classification-grid": Lazy(
+                f"{REPRODUCE}:node_classification_grid", "The search of its protocol grid."
+            ),
             "convergence": Lazy(f"{EXPERIMENTS}:convergence", "Theorem 1: ARMA iterated until it converges."),
             "reservoir": Lazy(f"{EXPERIMENTS}:reservoir", "Reservoir ARMA: random stacks, a trained readout."),
             "pace": Lazy(f"{EXPERIMENTS}:pace", "Measure the seconds of an epoch of every cell, for --plan."),

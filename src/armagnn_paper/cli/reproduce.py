@@ -14,6 +14,7 @@ from rich.table import Table as Shown
 from armagnn.checks import choice, integer
 from armagnn.cli.consoles import notes_console, table_console
 from armagnn.cli.progress import TableProgress, duration
+from armagnn.data import load
 from armagnn.errors import ParameterError
 from armagnn.files import check_writable
 from armagnn.training.config import torch_device
@@ -23,9 +24,10 @@ from armagnn.training.results_store import DEFAULT_STORE, Store, checkpoints_of
 from armagnn_paper.cli import TITLES
 from armagnn_paper.forecast import assumptions, known_times
 from armagnn_paper.forecast import plan as plan_of
+from armagnn_paper.grid import FINALISTS, STAGES, Grid, write_choices
 from armagnn_paper.search import final_trials, planned_trials, search_trials, write_search
 from armagnn_paper.table import Cell, CellTrial, NotTunedError, Table, work
-from armagnn_paper.tables import GRAPHS, MOLECULAR, NODES, SIGNALS
+from armagnn_paper.tables import GRAPHS, GRIDDED, GRIDDED_METHODS, MOLECULAR, NODES, SIGNALS
 
 Names = list[str] | None
 Count = int | None
@@ -236,6 +238,41 @@ def _show_plan(table: Table, trials: Sequence[CellTrial], where: Where, *, searc
 
 
 node_classification, node_classification_search = reproduces(NODES), searches(NODES)
+
+
+def node_classification_grid(
+    dataset: Annotated[Names, named("--dataset", *GRIDDED)] = None,
+    method: Annotated[Names, named("--method", *GRIDDED_METHODS)] = None,
+    plan: Plan = False,
+    scores: Annotated[Path, typer.Option(help="Every training and its scores; it goes on from what is there.")] = Path(
+        "grid-scores.csv"
+    ),
+    out: Annotated[Path | None, typer.Option(help="Write the choices to this JSON file.")] = None,
+    device: Device = "cpu",
+) -> None:
+    """The search of the protocol grid: cross-validation on the labelled nodes, the same values for all methods.
+
+    Scores are kept batch by batch; the same command again does what is missing.
+    """
+    console = notes_console()
+    torch_device(device)
+    check_writable(out, scores)
+    chosen = {}
+    for cell in _cells(NODES, dataset or list(GRIDDED), method or list(GRIDDED_METHODS), ("grid",)):
+        grid = Grid(cell.dataset, cell.method, scores)
+        if plan:
+            held = len(grid.missing(2)) if grid.finalists() else FINALISTS * len(STAGES[2])
+            console.print(f"{cell}: {len(grid.missing(1))} trainings of stage 1, {held} of stage 2 to do")
+            continue
+        for stage in STAGES:
+            grid.train(load(cell.dataset), stage, device, lambda text: console.print(text, highlight=False))
+        config = grid.chosen()
+        if config is not None:
+            chosen[cell.dataset, cell.method] = config
+    if out is not None and chosen:
+        write_choices(chosen, out)
+
+
 graph_signal, graph_signal_search = reproduces(SIGNALS), searches(SIGNALS)
 graph_classification, graph_classification_search = reproduces(GRAPHS), searches(GRAPHS)
 graph_regression, graph_regression_search = reproduces(MOLECULAR), searches(MOLECULAR)

@@ -117,6 +117,7 @@ LAYERS: list[tuple[Any, dict[str, Any]]] = [
     (ARMAConv, {"num_stacks": 2, "num_layers": 2, "init": "zero", "act": "elu", "bias": False}),
     (ARMAConv, {"num_stacks": 2, "num_layers": 2, "init": "tied", "act": nn.PReLU(dtype=torch.float64)}),
     (ARMAConv, {"num_stacks": 1, "num_layers": 1, "shared_weights": False, "act": None}),
+    (ARMAConv, {"num_stacks": 2, "num_layers": 3, "checkpoint": True}),
     (GCNConv, {}),
     (ChebConv, {"order": 4}),
     (CayleyConv, {"order": 2}),

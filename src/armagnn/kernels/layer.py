@@ -2,7 +2,8 @@
 
 The composition in `armagnn.nn.arma_conv` says what the layer is. This says the same with fewer passes over memory and
 no trip through autograd between two kernels: gradients of the skip connections are added up in place, a buffer that is
-spent is written again, and only X, L X and the states are kept. A second derivative goes through the composition.
+spent is written again, and only X, L X and the states are kept, or X alone where the settings say so. A second
+derivative goes through the composition.
 
 A layer runs product by product (`layer_products`), which any device can, or its trials or signals go one by one, each
 in the cache of a core, where the backend says so (`layer_plan`). It is asked once, and the answer is kept for the way
@@ -46,12 +47,12 @@ class _Layer(torch.autograd.Function):
         seed: Tensor | None, x: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None,
     ) -> Tensor:  # fmt: skip
         run = LayerRun(settings, op, sparse, x, v, trials)
-        propagated, members = None, None
+        propagated, members, keep_states = None, None, keep and not settings.recompute
         if chosen := run.members(seed, w0, w, v, bias):
             members, tensors = chosen
-            out, states = members.forward(tensors, keep)
+            out, states = members.forward(tensors, keep_states)
         else:
-            out, propagated, states = run.forward(seed, w0, w, v, bias, keep)
+            out, propagated, states = run.forward(seed, w0, w, v, bias, keep_states)
         if keep:
             ctx.batched = False
             ctx.fixed = settings, trials, op, sparse, again, members
@@ -66,10 +67,15 @@ class _Layer(torch.autograd.Function):
         needs = ctx.needs_input_grad[7:]
         if torch.is_grad_enabled():  # somebody wants to differentiate this again
             return *(None,) * 7, *gradients_of(again, (x, w0, w, v, bias), seed, needs, g)
-        consume = not ctx.batched and not graph_is_kept()
+        consume = settings.recompute or (not ctx.batched and not graph_is_kept())
         run = LayerRun(settings, op, sparse, x, v, trials)
         if members is not None:  # as it was chosen on the way there
-            return *(None,) * 7, *members.backward(run.tensors(seed, w0, w, v, bias), g, states, needs[0])
+            tensors = run.tensors(seed, w0, w, v, bias)
+            if settings.recompute:
+                _, states = members.forward(tensors, True)
+            return *(None,) * 7, *members.backward(tensors, g, states, needs[0])
+        if settings.recompute:
+            _, propagated, states = run.forward(seed, w0, w, v, bias, True)
         gradients = run.backward(g, seed, w0, w, v, bias, propagated, states, needs[0], consume)
         return *(None,) * 7, *gradients
 

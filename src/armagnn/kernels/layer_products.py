@@ -25,7 +25,10 @@ Matrix = tuple[Any, ...]
 
 
 class Settings(NamedTuple):
-    """X(0), T, K, F_out, whether X is propagated before W0, dropout (a tensor if trials have their own), activation."""
+    """X(0), T, K, F_out, whether X is propagated before W0, dropout (a tensor if trials have their own), activation.
+
+    With ``recompute`` the states are not kept for the backward pass, which computes them again.
+    """
 
     init: str
     steps: int
@@ -35,6 +38,7 @@ class Settings(NamedTuple):
     p: float | Tensor
     act: str
     slope: float
+    recompute: bool = False
 
 
 class LayerRun:

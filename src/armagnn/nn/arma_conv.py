@@ -60,6 +60,7 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
             ``act`` and the graph must not expand, and one dropout mask serves all steps of a stack. See `FixedPoint`.
         cached: keep the operator built from the first ``edge_index``, for a graph that does not change. Edge weights
             that require a gradient are refused.
+        checkpoint: keep X alone for the backward pass, which computes the states of all stacks and steps again.
 
     Shapes:
         - ``x``: (..., N, F_in) dense, the leading axes being many signals on one graph; or (N, F_in) sparse, a
@@ -102,6 +103,7 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
         init: Literal["linear", "zero", "tied"] = "linear",
         fixed_point: FixedPoint | None = None,
         cached: bool = False,
+        checkpoint: bool = False,
     ) -> None:
         if isinstance(act, str) and act in INITS:
             raise ParameterError(f"act is {act!r}, an initial state and no activation: pass init={act!r} by name.")
@@ -110,6 +112,7 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
         self.num_stacks = checks.integer("num_stacks", num_stacks, 1, 10**5)
         self.num_layers = checks.integer("num_layers", num_layers, 1)
         self.shared_weights = checks.flag("shared_weights", shared_weights)
+        self.checkpoint = checks.flag("checkpoint", checkpoint)
         stacks, width = self.num_stacks, self.out_channels
         self.init, self.fixed_point = checks.choice("initial state", init, INITS), fixed_point
         self.statistics: Statistics | None = None  # of the last solve, with fixed_point
@@ -332,7 +335,7 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
         name, slope = activations.fused(self.act) or activations.LINEAR
         rate, first = self.dropout if self.training else 0.0, self._propagates_first(features)
         return kernels.Settings(
-            self.init, self.num_layers, self.num_stacks, self.out_channels, first, rate, name, slope
+            self.init, self.num_layers, self.num_stacks, self.out_channels, first, rate, name, slope, self.checkpoint
         )
 
     def _weights(self, wide: torch.dtype | None = None) -> Weights:
@@ -390,6 +393,7 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
         steps = {"fixed_point": self.fixed_point} if solved else {"num_layers": self.num_layers}
         shown = {"num_stacks": self.num_stacks} | steps
         shown |= {} if self.shared_weights else {"shared_weights": False}
+        shown |= {"checkpoint": True} if self.checkpoint else {}
         return shown | ({} if self.init == "linear" or solved else {"init": self.init})
 
     from_pyg = classmethod(pyg.from_pyg)

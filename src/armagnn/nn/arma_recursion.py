@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from armagnn import kernels
 from armagnn.errors import DTypeError, ParameterError, ShapeError
@@ -20,6 +22,7 @@ from armagnn.kernels import Settings
 from armagnn.nn import activations
 from armagnn.nn.contraction import check_operator, check_state
 from armagnn.operators import CSR, GraphOperator
+from armagnn.torch_private import recording, transforms_active
 
 if TYPE_CHECKING:
     from armagnn.nn.arma_conv import ARMAConv
@@ -46,6 +49,14 @@ class Recursion:
 
     def run(self, op: GraphOperator, features: Tensor | CSR) -> Tensor:
         """Return the states X(T), shape (N * batch, K, F_out)."""
+        if not self.settings.recompute or not torch.is_grad_enabled() or recording() or transforms_active():
+            return self._run(op, features)
+        # no early stop: ranks whose operator is partitioned must all go through the same exchanges
+        again = partial(checkpoint, self._run, use_reentrant=False, early_stop=False)
+        states: Tensor = again(op, features, preserve_rng_state=self.activation is not None)
+        return states
+
+    def _run(self, op: GraphOperator, features: Tensor | CSR) -> Tensor:
         skip = self.skip(0, features)
         state = self.first(op, features, skip)
         for t in range(1, self.settings.steps):

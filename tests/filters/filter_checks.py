@@ -19,7 +19,7 @@ from torch.autograd import gradcheck
 
 import oracles
 from armagnn import GraphOperator
-from armagnn.errors import DTypeError, GraphError, ShapeError, SymmetryError, UnknownNameError
+from armagnn.errors import ArmagnnError, DTypeError, GraphError, ShapeError, SymmetryError, UnknownNameError
 from armagnn.filters import Filter, PolynomialFilter
 from oracles import Graph, assert_near, numbers, random_graph
 from strategies import undirected
@@ -227,10 +227,10 @@ class FilterChecks:
         ax = self.subject.plot(mu=torch.tensor([-0.5, 0.5]), label="here")
         try:
             curve, marks = ax.lines
-            np.testing.assert_allclose(curve.get_ydata(), self.subject.response(curve.get_xdata()))
-            np.testing.assert_allclose(marks.get_xdata(), [-0.5, 0.5])
+            np.testing.assert_allclose(curve.get_ydata(), self.subject.response(1 - curve.get_xdata()))
+            np.testing.assert_allclose(marks.get_xdata(), [1.5, 0.5])
             assert curve.get_label() == "here"
-            assert r"\mu" in ax.get_xlabel()
+            assert ax.get_xlabel() == "λ = 1 − μ"
             assert self.subject.plot(ax=ax) is ax
             assert len(ax.lines) == 3
         finally:
@@ -258,9 +258,11 @@ class FilterChecks:
         with pytest.raises(DTypeError, match="float32"):
             f.filter(op, numbers(6, 2, dtype=torch.float32))
         with pytest.raises(DTypeError, match="Tensor"):
-            f.filter(op, np.ones((6, 2)))  # type: ignore[arg-type]
+            f.filter(op, [[1.0]] * 6)  # type: ignore[call-overload]
+        with pytest.raises(ArmagnnError, match=r"edge_index|build it first"):
+            f.filter(torch.eye(6), numbers(6, 2))
         with pytest.raises(DTypeError, match="GraphOperator"):
-            f.filter(torch.eye(6), numbers(6, 2))  # type: ignore[arg-type]
+            f.bind(torch.eye(6))  # type: ignore[arg-type]
         with pytest.raises(GraphError, match="no nodes"):
             f.filter(empty, numbers(0, 2))
         with pytest.raises(SymmetryError, match="symmetric"):

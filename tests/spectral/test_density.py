@@ -69,7 +69,7 @@ def test_plot() -> None:
     density = spectral_density(operator(), 20)
     ax = density.plot(label="mine")
     (line,) = ax.lines
-    np.testing.assert_allclose(line.get_ydata(), density(torch.from_numpy(line.get_xdata())))
+    np.testing.assert_allclose(line.get_ydata(), density(1 - torch.from_numpy(line.get_xdata())))
     assert density.plot(ax=ax) is ax
     plt.close(ax.figure)
 

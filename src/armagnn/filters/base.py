@@ -14,6 +14,8 @@ from torch import Tensor
 from armagnn.arguments import checked
 from armagnn.checks import choice, dense, instance, integer, real, real_tensor
 from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError, shown
+from armagnn.filters.drawing import draw, small_curve
+from armagnn.notebook_cards import card
 from armagnn.operators import GraphOperator
 from armagnn.operators.csr import fold, unfold
 from armagnn.solvers.eigen import eigh
@@ -23,8 +25,6 @@ Array = npt.NDArray[np.floating[Any]]
 Spectrum = tuple[Tensor, Tensor]
 Variable = Literal["mu", "lambda"]
 VARIABLES: Final = ("mu", "lambda")
-MU_AXIS: Final = r"$\mu$ (low frequencies right, $\lambda = {} - \mu$)"
-LAMBDA_AXIS: Final = r"$\lambda$ (low frequencies left)"
 MU: Final = ("arma", "gcn")
 """The kinds whose eigenvalues are mu in [-1, 1]."""
 
@@ -53,8 +53,7 @@ class Filter(ABC):
     - ``f.filter(op, x, method=...)``: :math:`h(M) X` for x of shape (..., N, F), or (N) for one signal;
     - ``f.bind(op) @ x``: the same with the graph fixed, as a linear operator, which knows the response at the
       eigenvalues of its operator;
-    - ``f.plot()``: the response as a picture; returns the axes;
-    - ``f + g``, ``f - g``, ``2 * f``: filters again.
+    - ``f.plot()``: the response as a picture; ``f + g``, ``f - g``, ``2 * f``: filters again.
 
     ``method="exact"`` uses products with M only, ``method="eigen"`` an eigendecomposition (up to 10,000 nodes; pass
     ``spectrum=(mu, U)`` to use one that you have). Coefficients may be tensors that need gradients.
@@ -92,16 +91,26 @@ class Filter(ABC):
     def _apply(self, op: GraphOperator, x: Tensor, method: str, **options: Any) -> Tensor:
         """Return h(M) x for ``x`` of shape (N, C) by any method but ``eigen``."""
 
-    def filter(self, op: GraphOperator, x: Tensor, method: str = "exact", **options: Any) -> Tensor:
+    @overload
+    def filter(self, op: Any, x: Tensor, method: str = "exact", **options: Any) -> Tensor: ...
+    @overload
+    def filter(self, op: Any, x: Array, method: str = "exact", **options: Any) -> Array: ...
+    def filter(self, op: Any, x: Tensor | Array, method: str = "exact", **options: Any) -> Tensor | Array:
         """Return h(M) x, of the shape (..., N, F) or (N) of ``x``, differentiable in it and in the coefficients.
 
         Args:
-            op: a symmetric operator of a kind that fits.
-            x: the signals, of the operator's type, on its device.
+            op: a symmetric operator of a kind that fits; or a graph in any form that `GraphOperator.from_graph` reads
+                (scipy, networkx, an edge index), of which an operator is built for this call.
+            x: the signals, of the operator's type, on its device; or an array, for which an array is returned.
             method: one of ``f.methods``.
             options: of the method, as ``f.methods`` names them: ``spectrum=(mu, U)`` for ``eigen``; for solvers
                 ``tol``, ``max_iter``, and ``statistics``, a list to which they append how they got there.
         """
+        if isinstance(x, np.ndarray):
+            signal = checked_array("x", x)
+            op = op if isinstance(op, GraphOperator) else self._operator_for(op, signal)
+            return self.filter(op, signal.to(op.device, op.dtype), method, **options).detach().cpu().numpy()
+        op = op if isinstance(op, GraphOperator) else self._operator_for(op, x)
         self.check_operator(op)
         self.check_method(method, options)
         flat, shape = _columns(op, x)
@@ -110,6 +119,12 @@ class Filter(ABC):
         else:
             out = self._apply(self.meant(op), flat, method, **options)
         return out.view(shape) if len(shape) == 1 else unfold(out, shape)
+
+    def _operator_for(self, graph: Any, x: Tensor) -> GraphOperator:
+        """Return the operator of a graph in another form, of the type of a signal."""
+        if "arma" not in self.kinds:
+            raise GraphError(f"{type(self).__name__} needs an operator of kind {self.kinds[0]!r}: build it first.")
+        return GraphOperator.from_graph(graph, rows_of(x), dtype=x.dtype).to(x.device)
 
     def check_operator(self, op: GraphOperator) -> None:
         """Raise a typed error unless the filter is defined on this operator."""
@@ -160,15 +175,33 @@ class Filter(ABC):
 
     # --------------------------------------------------------------------------------------------------------- picture
 
-    def plot(self, ax: Any = None, mu: Tensor | Array | None = None, **style: Any) -> Any:
-        """Draw h over mu in [-1, 1] and return the matplotlib axes; see `BoundFilter.plot` for other operators.
+    def plot(
+        self,
+        ax: Any = None,
+        mu: Tensor | Array | None = None,
+        *,
+        target: Any = None,
+        label: str | None = None,
+        **style: Any,
+    ) -> Any:
+        """Draw h over lambda = 1 - mu, low frequencies on the left, and return the matplotlib axes.
+
+        `BoundFilter.plot` draws it over the frequencies of another operator.
 
         Args:
             ax: where to draw; a new figure if not given.
             mu: eigenvalues of a graph, marked on the curve.
-            style: passed on to matplotlib's ``plot``, e.g. ``label``, ``color``.
+            target: a response to draw behind it, as `ARMAFilter.design` takes it.
+            label: of the curve. With a label or a target there is a legend.
+            style: passed on to matplotlib's ``plot``, e.g. ``color``.
         """
-        return draw(self.response, (-1.0, 1.0), MU_AXIS.format("1"), ax, mu, style)
+        return draw(self.response, ax=ax, marks=mu, target=target, label=label, **style)
+
+    def _repr_html_(self) -> str:
+        name, _, shown_as = repr(self).partition("(")
+        plain = name.isidentifier()  # a sum of filters is not
+        rows = {"coefficients": shown_as.removesuffix(")")} if plain else {"filter": repr(self)}
+        return card(name if plain else type(self).__name__, rows, small_curve(self.response))
 
     # --------------------------------------------------------------------------------------------------------- algebra
 
@@ -227,14 +260,20 @@ class BoundFilter:
         return evaluate(lambda values: self.filter._on_spectrum(self.op, values), mu)
 
     def plot(self, ax: Any = None, mu: Tensor | Array | None = None, **style: Any) -> Any:
-        """Draw h over the range of this operator's eigenvalues; arguments as of `Filter.plot`."""
-        if self.op.kind == "laplacian":
-            return draw(self.response, (0.0, 2.0), LAMBDA_AXIS, ax, mu, style)
-        shift = self.op.known_shift()
-        return draw(self.response, (shift - 1, shift + 1), MU_AXIS.format(f"{1 + shift:.4g}"), ax, mu, style)
+        """Draw h over the range of this operator's frequencies; ``mu`` are eigenvalues of it; else as `Filter.plot`."""
+        shift = None if self.op.kind == "laplacian" else self.op.known_shift()
+        of_lambda = self.filter.variable == "lambda"
+        return draw(self.response, shift, ax=ax, marks=mu, target_of_lambda=of_lambda, **style)
 
-    def __matmul__(self, x: Tensor) -> Tensor:
+    @overload
+    def __matmul__(self, x: Tensor) -> Tensor: ...
+    @overload
+    def __matmul__(self, x: Array) -> Array: ...
+    def __matmul__(self, x: Tensor | Array) -> Tensor | Array:
         return self.filter.filter(self.op, x, self.method, **self.options)
+
+    def _repr_html_(self) -> str:
+        return f"{self.filter._repr_html_()}{self.op._repr_html_()}"
 
     def __repr__(self) -> str:
         return f"{self.filter!r} on {self.op!r}"
@@ -257,33 +296,19 @@ def evaluate(response: Callable[[Tensor], Tensor], mu: Tensor | Array | list[flo
     return result
 
 
-def draw(
-    response: Callable[[Any], Any],
-    ends: tuple[float, float],
-    label: str,
-    ax: Any,
-    mu: Any,
-    style: dict[str, Any],
-) -> Any:
-    """Draw a response between two ends, with eigenvalues marked on it, and return the matplotlib axes."""
-    import matplotlib.pyplot as plt
+def rows_of(x: Any) -> int:
+    """Return the number of nodes that a signal, (N) or (..., N, F), is of."""
+    shape = real_tensor("x", x, "(...)").shape
+    if not shape:
+        raise ShapeError("x must have shape (..., N, F), or (N), got one number.")
+    return shape[0] if len(shape) == 1 else shape[-2]
 
-    ax = plt.subplots()[1] if ax is None else instance("ax", ax, plt.Axes, "axes of matplotlib")
-    grid = np.linspace(*ends, 1001)
-    try:
-        (line,) = ax.plot(grid, response(grid), **style)
-    except Exception as error:  # matplotlib raises many kinds
-        if not style:
-            raise
-        raise ParameterError(f"matplotlib refuses the style {shown(style)}: {shown(str(error))}.") from error
-    if mu is not None:
-        heights = response(mu)  # it refuses what is no frequency
-        marks = mu.detach().cpu().double() if isinstance(mu, Tensor) else np.asarray(mu, dtype=np.float64)
-        heights = heights.detach().cpu().double() if isinstance(heights, Tensor) else heights
-        ax.plot(np.ravel(marks), np.ravel(heights), ".", color=line.get_color(), label="_eigenvalues")
-    ax.set_xlabel(label)
-    ax.set_ylabel(r"$h(\mu)$" if "mu" in label else r"$h(\lambda)$")
-    return ax
+
+def checked_array(name: str, array: Any) -> Tensor:
+    """Return an array of real numbers as a tensor: of its own type, float64 for integers."""
+    if array.dtype.kind not in "fiu" or array.dtype.itemsize > 8:
+        raise DTypeError(f"{name} must hold real numbers, float32 or float64, got {array.dtype}.")
+    return torch.from_numpy(array.astype(np.float32 if array.dtype == np.float32 else np.float64))
 
 
 def coefficients(name: str, values: Any, *, allow_complex: bool = False) -> Tensor:

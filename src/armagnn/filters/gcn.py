@@ -8,7 +8,7 @@ from torch import Tensor
 
 from armagnn import checks
 from armagnn.arguments import checked
-from armagnn.filters.base import Filter
+from armagnn.filters.base import Filter, rows_of
 from armagnn.operators import GraphOperator
 
 MOST_STEPS: Final = 100_000
@@ -47,6 +47,9 @@ class GCNFilter(Filter):
     def operator(self, graph: Any, num_nodes: int | None = None, edge_weight: Tensor | None = None) -> GraphOperator:
         """Return the ``gcn`` operator with this gamma, from anything that `GraphOperator.from_graph` reads."""
         return GraphOperator.from_graph(graph, num_nodes, edge_weight, kind="gcn", gamma=self.gamma)
+
+    def _operator_for(self, graph: Any, x: Tensor) -> GraphOperator:
+        return GraphOperator.from_graph(graph, rows_of(x), kind="gcn", gamma=self.gamma, dtype=x.dtype).to(x.device)
 
     def _response(self, mu: Tensor) -> Tensor:
         return mu**self.T

@@ -14,6 +14,7 @@ from armagnn import checks, kernels
 from armagnn.errors import DeviceError, DTypeError, GraphError, ParameterError, ShapeError, UnsupportedError, shown
 from armagnn.kernels.random import draw_seed, pass_seed
 from armagnn.nn import activations
+from armagnn.notebook_cards import card
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.building import Kind
 from armagnn.operators.csr import fold
@@ -216,6 +217,16 @@ class Conv(nn.Module):
         settings |= {"dropout": self.dropout} if isinstance(self.dropout, Tensor) or self.dropout else {}
         extra = "".join(f", {name}={value!r}" for name, value in settings.items())
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}{extra})"
+
+    def _repr_html_(self) -> str:
+        rows = {"features": f"{self.in_channels} → {self.out_channels}"} | self._shown()
+        rows |= {"act": self.act, "dropout": self.dropout}
+        sized = [p.numel() for p in self.parameters() if not isinstance(p, UninitializedParameter)]
+        return card(type(self).__name__, rows | {"parameters": f"{sum(sized):,}"}, self._picture())
+
+    def _picture(self) -> str:
+        """Return what a notebook shows next to the table of the layer."""
+        return ""
 
 
 def times(x: Tensor | CSR, weight: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from armagnn import checks, kernels
 from armagnn.errors import GraphError, ParameterError
 from armagnn.filters import ARMAFilter
 from armagnn.filters.base import Array, evaluate
+from armagnn.filters.drawing import small_curve
 from armagnn.filters.recursion import recursion
 from armagnn.kernels.transforms import as_they_are
 from armagnn.nn import pole_parameters
@@ -201,7 +202,7 @@ class RationalConv(Conv):
         return ARMAFilter(a, b) if pairs else ARMAFilter(a.real, b.real)
 
     def plot(self, ax: Any = None, mu: Any = None, **style: Any) -> Any:
-        """Draw the responses over mu and return the matplotlib axes; arguments as of `Filter.plot`."""
+        """Draw the responses over lambda and return the matplotlib axes; arguments as of `Filter.plot`."""
         for group in range(self.groups):
             ax = self.filter(group).plot(ax, mu, **style)
         return ax
@@ -287,6 +288,9 @@ class RationalConv(Conv):
         log.append(statistics)
         z, b = z.view(len(y), len(a), y.shape[1]), b.to(y.dtype)
         return torch.sum(z.real * b[:, 0] - z.imag * b[:, 1], 1)
+
+    def _picture(self) -> str:
+        return "".join(small_curve(self.filter(group).response) for group in range(min(self.groups, 3)))
 
     def _shown(self) -> dict[str, Any]:
         settings: dict[str, Any] = {"order": self.order}

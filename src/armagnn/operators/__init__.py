@@ -5,5 +5,18 @@ from armagnn.operators.csr import CSR
 from armagnn.operators.graclus import Coarsening, coarsen
 from armagnn.operators.graph import GraphOperator
 from armagnn.operators.neighbours import knn_graph
+from armagnn.operators.toy_graphs import grid, ring, sensor
 
-__all__ = ["CSR", "Coarsening", "GraphBatch", "GraphBatches", "GraphOperator", "batches_of", "coarsen", "knn_graph"]
+__all__ = [
+    "CSR",
+    "Coarsening",
+    "GraphBatch",
+    "GraphBatches",
+    "GraphOperator",
+    "batches_of",
+    "coarsen",
+    "grid",
+    "knn_graph",
+    "ring",
+    "sensor",
+]

@@ -13,6 +13,7 @@ from armagnn import checks, kernels
 from armagnn.errors import DeviceError, DTypeError, ShapeError
 from armagnn.operators import entries
 from armagnn.operators.kept import lasting, normal_mode
+from armagnn.operators.operator_card import operator_card
 from armagnn.torch_private import learned, register_tree, traced
 
 Arguments = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None]
@@ -310,6 +311,9 @@ class CSR:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.shape[0]} × {self.shape[1]}, {self._describe()})"
+
+    def _repr_html_(self) -> str:
+        return operator_card(self)
 
     def _describe(self) -> str:
         place = "" if self.device.type == "cpu" else f", {self.device}"

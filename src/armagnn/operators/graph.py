@@ -209,6 +209,8 @@ class GraphOperator(AllRows, CSR):
         """Build from whatever a graph came as: the type decides which of the other builders reads it."""
         if isinstance(graph, GraphOperator):
             return graph
+        if isinstance(graph, tuple) and len(graph) == 2 and edge_weight is None:  # what `knn_graph` returns
+            graph, edge_weight = graph
         if isinstance(graph, Tensor) and graph.layout is torch.strided:
             return cls.from_edge_index(graph, num_nodes, edge_weight, kind, **options)
         if edge_weight is not None:
@@ -226,7 +228,7 @@ class GraphOperator(AllRows, CSR):
         else:
             raise DTypeError(
                 f"cannot read a graph from {type(graph).__name__}: pass a GraphOperator, an edge_index of shape "
-                "(2, E), a sparse matrix (scipy or torch), a PyG Data or a networkx graph."
+                "(2, E), perhaps with its weights, a sparse matrix (scipy or torch), a PyG Data or a networkx graph."
             )
         if num_nodes is not None and op.num_nodes != num_nodes:
             raise ShapeError(f"the graph has {op.num_nodes} nodes, but {num_nodes} are expected.")

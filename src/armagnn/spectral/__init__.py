@@ -2,6 +2,7 @@
 
 from armagnn.solvers.eigen import extremal
 from armagnn.spectral.density import Density, spectral_density
+from armagnn.spectral.plot import plot_signal
 from armagnn.spectral.response import (
     band_response,
     components,
@@ -20,6 +21,7 @@ __all__ = [
     "empirical_response",
     "extremal",
     "layer_response",
+    "plot_signal",
     "spectral_density",
     "spectrum",
     "stack_outputs",

@@ -11,8 +11,8 @@ from torch import Tensor
 from armagnn.arguments import checked
 from armagnn.checks import LARGEST, integer, real, real_tensor
 from armagnn.errors import GraphError, ShapeError
-from armagnn.filters.base import LAMBDA_AXIS, MU_AXIS, draw
 from armagnn.filters.chebyshev import jackson_damping
+from armagnn.filters.drawing import draw
 from armagnn.operators import GraphOperator
 from armagnn.solvers.eigen import check_graph
 
@@ -67,11 +67,10 @@ class Density:
         return (2 * mu.to("cpu", torch.float64) - (self.high + self.low)) / (self.high - self.low)
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
-        """Draw the density and return the matplotlib axes."""
-        label = MU_AXIS.format(f"{self.high:.4g}") if self.symbol == "mu" else LAMBDA_AXIS
-        ax = draw(lambda mu: self(torch.from_numpy(mu)).numpy(), (self.low, self.high), label, ax, None, style)
-        ax.set_ylabel("density of eigenvalues")
-        return ax
+        """Draw the density over lambda, low frequencies on the left, and return the matplotlib axes."""
+        shift = None if self.symbol == "lambda" else (self.low + self.high) / 2
+        name = "density of eigenvalues"
+        return draw(lambda mu: self(torch.from_numpy(mu)).numpy(), shift, ax=ax, y_label=name, **style)
 
 
 @checked

@@ -176,14 +176,17 @@ def test_a_terminal_gets_a_table(folder: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_20news_is_made_and_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def make(seed: int, *, force: bool) -> tuple[str, dict[str, int]]:
-        return f"{folder}/20news-words.npz", {"signals": 17 + seed, "forced": int(force)}
+    def make(seed: int, *, plain: bool, force: bool) -> tuple[str, dict[str, int]]:
+        return f"{folder}/20news-words.npz", {"signals": 17 + seed, "forced": int(force), "plain": int(plain)}
 
     monkeypatch.setattr("armagnn.data.make_news", make)
     code, out, _ = run("make", "20news", "--seed", "2", "--force")
     assert code == 0
     assert "19" in out
-    assert "armagnn train signals --dataset 20news" in out
+    assert "armagnn train signals --dataset 20news (" in out
+    code, out, _ = run("make", "20news", "--plain")
+    assert code == 0
+    assert "armagnn train signals --dataset 20news-plain (" in out
 
 
 def test_info_of_a_path(folder: Path, tmp_path: Path) -> None:

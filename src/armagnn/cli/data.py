@@ -185,16 +185,19 @@ def make_bench_hard(
 
 def make_news(
     seed: Annotated[int, typer.Option(help="Of word2vec; the same seed gives the same graph.")] = 0,
+    plain: Annotated[bool, typer.Option("--plain", help="20news-plain: words as armagnn counted them before.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Make it again, in the place of one that is there.")] = False,
 ) -> None:
     """Prepare 20news: counts of words, embeddings by word2vec (gensim, minutes), the graph of words; kept for all.
 
-    The file goes into the data folder and is known there as 20news-words; a machine without gensim can use it.
+    Documents and words are those of mdeff/cnn_graph, whose code the paper used. The file goes into the data folder; a
+    machine without gensim can use it.
     """
-    path, found = room.make_news(seed, force=force)
+    path, found = room.make_news(seed, plain=plain, force=force)
+    name = "20news-plain" if plain else "20news"
     console = table_console()
-    _show(console, found, "20news, prepared")
+    _show(console, found, f"{name}, prepared")
     console.print(
-        Text(f"{path} is ready: armagnn train signals --dataset 20news (in Python: load_signals)"),
+        Text(f"{path} is ready: armagnn train signals --dataset {name} (in Python: load_signals)"),
         soft_wrap=True,
     )

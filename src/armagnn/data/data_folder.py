@@ -97,8 +97,10 @@ def remove(name: str) -> str:
     return str(target)
 
 
-def make_news(seed: int = 0, *, force: bool = False) -> tuple[str, DatasetStatistics]:
+def make_news(seed: int = 0, *, plain: bool = False, force: bool = False) -> tuple[str, DatasetStatistics]:
     """Prepare 20news from its raw documents and register the result; return where it is, and its statistics.
+
+    With `plain` it is ``20news-plain``, whose words are counted as armagnn did before.
 
     The file lies in the data folder, as does ``catalogue.json``, which has its checksum: both can be copied to a
     machine that has no gensim. A file that is there stays as it is, unless with `force`.
@@ -106,13 +108,14 @@ def make_news(seed: int = 0, *, force: bool = False) -> tuple[str, DatasetStatis
     Example:
         >>> make_news()  # doctest: +SKIP
     """
-    entry, name, folder = find_entry("20news"), prepared_name("20news"), user_folder()
+    dataset = "20news-plain" if plain else "20news"
+    entry, name, folder = find_entry(dataset), prepared_name(dataset), user_folder()
     path = folder / f"{name}.npz"
     if path.exists() and not force:
         raise DataError(f"{path}: is there already; use it, or make it again with --force.")
-    raw = locate(entry, "20news")
-    content = pack_arrays(prepare_news(raw.content(), raw.source, seed=seed))
-    found = statistics(parse_news(content, name="20news", source=str(path)))
+    raw = locate(entry, dataset)
+    content = pack_arrays(prepare_news(raw.content(), raw.source, name=dataset, seed=seed))
+    found = statistics(parse_news(content, name=dataset, source=str(path)))
     write_atomic(path, content)
     source = f"prepared from {entry.file} with word2vec, seed {seed}"
     row = Entry(path.name, sha256_of(content), source, kind="signals", licence=entry.licence)
@@ -191,8 +194,8 @@ def _convert(name: str, entry: Entry, get: Get) -> bytes:
         return pack_arrays(convert_ppi(get(PPI)))
     if entry.kind == "splits":
         return get(HETEROPHILY + entry.file)
-    if name == "mnist":
+    if name.startswith("mnist"):
         return pack_arrays(convert_mnist())
-    if name == "20news":
+    if name.startswith("20news"):
         return convert_20news()
     raise DataError("its original is not one that can be converted safely")

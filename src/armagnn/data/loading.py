@@ -113,8 +113,11 @@ def load_signals(name: str) -> SignalsDataset:
 
 
 def prepared_name(name: str) -> str:
-    """The name under which a set of documents, prepared on this machine, is in the user's catalogue."""
-    return f"{name}-words"
+    """The name under which a set of documents, prepared on this machine, is in the user's catalogue.
+
+    That of ``20news-plain`` is older than that dataset, which was 20news before.
+    """
+    return "20news-words" if name == "20news-plain" else f"{name}-prepared"
 
 
 def load_any(
@@ -133,7 +136,8 @@ def load_any(
         called = prepared_name(name)
         prepared = all_entries().get(called)
         if prepared is None:
-            raise DataError(f"{name!r} must be prepared first, once: armagnn data make {name} (with gensim).")
+            plain = " --plain" if name == "20news-plain" else ""
+            raise DataError(f"{name!r} must be prepared first, once: armagnn data make 20news{plain} (with gensim).")
         entry = replace(prepared, title=entry.title)
     places = [locate(entry, called, file) for file in entry.files]
     content, source = places[0].content(), places[0].source

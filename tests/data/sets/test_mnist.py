@@ -36,6 +36,15 @@ def test_images_are_signals_on_a_grid() -> None:
     assert data.scale == 255.0
 
 
+def test_a_pixel_may_be_its_own_neighbour() -> None:
+    tiny = parse_mnist(pack_arrays(images()), name="mnist-self", source="tiny.npz")
+    edges = tiny.edge_index
+    assert torch.equal(edges, grid_graph(4, itself=True))
+    assert not bool((edges[0] == edges[1]).any()), "there are no loops in the graph"
+    assert int(torch.bincount(edges[1], minlength=16).min()) == 7, "seven others at least"
+    assert edges.shape[1] < grid_graph(4).shape[1]
+
+
 def test_the_split_of_mnist(real: Callable[[str], str]) -> None:
     data = load_signals(real("mnist"))
     assert [len(data.idx(split)) for split in ("train", "val", "test")] == [55000, 5000, 10000]

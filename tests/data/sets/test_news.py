@@ -15,9 +15,18 @@ import torch
 from armagnn.data import load_signals, make_news, statistics, statistics_of
 from armagnn.data.arrays import Arrays, pack_arrays
 from armagnn.data.catalogue import CATALOGUE, Entry, user_folder
-from armagnn.data.loading import verify
+from armagnn.data.loading import all_entries, verify
 from armagnn.data.sets import news
-from armagnn.data.sets.news import parse_news, prepare_news, strip, tokens
+from armagnn.data.sets.news import (
+    PIPELINES,
+    clean,
+    original_counts,
+    parse_news,
+    prepare_news,
+    read_documents,
+    strip,
+    tokens,
+)
 from armagnn.errors import DataError, ParameterError
 
 POST = """From: someone@somewhere
@@ -67,20 +76,21 @@ def documents(count: int = 60) -> bytes:
     return gzip.compress("\n".join(map(json.dumps, rows)).encode(), mtime=0)
 
 
-def prepared() -> Arrays:
+def prepared(name: str = "20news") -> Arrays:
     pytest.importorskip("gensim")
-    return prepare_news(documents(), "tiny", words=18, size=5, k=3)
+    return prepare_news(documents(), "tiny", name=name, words=18, size=5, k=3)
 
 
-def test_documents_become_counts_embeddings_and_neighbours() -> None:
-    arrays = prepared()
+@pytest.mark.parametrize("name", list(PIPELINES))
+def test_documents_become_counts_embeddings_and_neighbours(name: str) -> None:
+    arrays = prepared(name)
     data = parse_news(pack_arrays(arrays), name="tiny", source="tiny.npz")
     assert (data.num_signals, data.num_nodes, data.num_classes) == (58, 18, 2), "two were too short"
     assert [len(data.idx(split)) for split in ("train", "val", "test")] == [36, 3, 19]
     assert not set(data.val_idx.tolist()) & set(data.train_idx.tolist())
     assert data.table is not None
     assert data.table.shape == (18, 5)
-    first = tokens(strip(json.loads(gzip.decompress(documents()).splitlines()[0])["text"]))
+    first = clean(strip(json.loads(gzip.decompress(documents()).splitlines()[0])["text"])).split()
     assert {data.words[i]: int(n) for i, n in enumerate(data.x[0]) if n} == {
         word: first.count(word) for word in data.words if word in first
     }
@@ -88,6 +98,36 @@ def test_documents_become_counts_embeddings_and_neighbours() -> None:
     assert (totals.diff() <= 0).all(), "words are in the order of how often they are there"
     degree = torch.bincount(data.edge_index[1], minlength=18)
     assert int(degree.min()) >= 3
+
+
+def test_words_are_counted_as_the_original_pipeline_does() -> None:
+    """Stop words, single letters and images are left out, numbers are one word; short documents by either count."""
+    long = "the apple is a banana " * 10
+    texts = [
+        f"{long} 12 34 cherry",
+        "apple banana " * 9,
+        "the is a of " * 20,
+        "ax " * 1000 + long,
+        "apple " * 5,
+        "banana",
+    ]
+    found = original_counts(texts, [True, True, True, True, False, False], 10)
+    assert found.words == ["apple", "banana"], "cherry and num are too rare for word2vec"
+    assert found.kept == [0, 4]
+    assert found.counts.toarray().tolist() == [[10, 10], [5, 0]]
+    assert len(found.sentences) == 2, "the third has enough words of any kind to be read, but none of the vocabulary"
+    assert found.sentences[0][-3:] == ["num", "num", "cherry"]
+
+
+def test_the_original_documents_are_as_many_as_the_papers(real: Callable[[str], str]) -> None:
+    real("20news")
+    content = (user_folder() / CATALOGUE["20news"].file).read_bytes()
+    rows = read_documents(content, "raw")
+    train = [row["split"] == "train" for row in rows]
+    found = original_counts([strip(row["text"]) for row in rows], train, 10_000)
+    assert len(found.words) == 10_000
+    assert sum(train[i] for i in found.kept) == 10_168
+    assert sum(not train[i] for i in found.kept) == 7_071
 
 
 def test_preparing_again_gives_the_same_bytes_and_another_seed_does_not() -> None:
@@ -139,13 +179,19 @@ def test_20news_is_prepared_once_and_found_by_name(own_folder: Path, monkeypatch
     with pytest.raises(DataError, match="armagnn data make 20news"):
         load_signals("20news")
     path, found = make_news()
-    assert found["nodes"] == 20
+    assert found["nodes"] == 19, "why is a stop word"
     data = load_signals("20news")
     assert data.name == "20news"
     assert data.num_signals == 58
     assert statistics_of("20news")["edges, directed"] == data.edge_index.shape[1]
-    assert statistics_of("20news-words") == statistics(data)
-    assert {check.state for check in verify(["20news-words"])} == {"ok"}
+    assert statistics_of("20news-prepared") == statistics(data)
+    assert {check.state for check in verify(["20news-prepared"])} == {"ok"}
+    with pytest.raises(DataError, match="armagnn data make 20news --plain"):
+        load_signals("20news-plain")
+    monkeypatch.setitem(CATALOGUE, "20news-plain", CATALOGUE["20news"])
+    make_news(plain=True)
+    assert load_signals("20news-plain").name == "20news-plain"
+    assert "20news-words" in all_entries(), "where it was before it had this name"
     with pytest.raises(DataError, match="--force"):
         make_news()
     assert make_news(force=True)[0] == path

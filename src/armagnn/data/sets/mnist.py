@@ -1,4 +1,7 @@
-"""MNIST as signals on a grid: 784 pixels, each joined with its 8 nearest."""
+"""MNIST as signals on a grid: 784 pixels, each joined with its 8 nearest.
+
+``mnist-self`` is another reading of that, in which a pixel is one of its own 8 nearest.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +21,27 @@ from armagnn.operators import knn_graph
 NAMES: Final = ("x_train", "y_train", "x_test", "y_test")
 AXES: Final[Axes] = {"x_train": ("S", "P", "P"), "y_train": ("S",), "x_test": ("T", "P", "P"), "y_test": ("T",)}
 NEIGHBOURS: Final = 8
+SELF: Final = "mnist-self"
+"""The dataset whose pixels are their own neighbours."""
 VALIDATION: Final = 5000
 """The first images of the training part, as TensorFlow's reader, which Defferrard et al. used, takes them."""
 
 
-def grid_graph(side: int = 28, k: int = NEIGHBOURS) -> Tensor:
+def grid_graph(side: int = 28, k: int = NEIGHBOURS, *, itself: bool = False) -> Tensor:
     """Return the edges (2, E) of the k-nearest-neighbour graph of ``side`` × ``side`` pixels, row by row.
 
+    With `itself` a pixel is one of its own k nearest, which leaves k - 1 others. Then many are equally near, and the
+    rounding of the coordinates decides: they are ``linspace(0, 1, side)`` in single precision, as cnn_graph has them.
+
     Example:
-        >>> grid_graph(28).shape
-        torch.Size([2, 6396])
+        >>> grid_graph(28).shape, grid_graph(28, itself=True).shape
+        (torch.Size([2, 6396]), torch.Size([2, 5968]))
     """
-    edge_index, _ = knn_graph(np.indices((side, side)).reshape(2, -1).T, k)
+    points = np.indices((side, side)).reshape(2, -1).T
+    if itself:
+        edge_index, _ = knn_graph(np.linspace(0, 1, side, dtype=np.float32)[points[:, ::-1]], k - 1)
+    else:
+        edge_index, _ = knn_graph(points, k)
     return edge_index
 
 
@@ -46,7 +58,7 @@ def parse_mnist(content: bytes, *, name: str, source: str, provenance: str = "")
     held = min(VALIDATION, train // 2)
     return SignalsDataset(
         name,
-        grid_graph(x.shape[1]),
+        grid_graph(x.shape[1], itself=name == SELF),
         torch.from_numpy(x.reshape(len(x), -1)),
         torch.from_numpy(y.astype(np.int64)),
         int(y.max()) + 1,

@@ -22,11 +22,17 @@ ACCURACY: Final[Published] = {
 }
 """Table 1: test accuracy in per cent, mean and deviation, by method and dataset."""
 
-SIGNAL_ACCURACY: Final[Published] = {
+_SIGNALS: Final[Published] = {
     "gcn": {"mnist": (98.48, 0.2), "20news": (65.45, 0.2)},
     "chebyshev": {"mnist": (99.14, 0.1), "20news": (68.24, 0.2)},
     "cayley": {"mnist": (99.18, 0.1), "20news": (68.84, 0.3)},
     "arma": {"mnist": (99.20, 0.1), "20news": (70.02, 0.1)},
+}
+READINGS: Final = {"mnist-self": "mnist", "20news-plain": "20news"}
+"""Other readings of a dataset of the paper."""
+
+SIGNAL_ACCURACY: Final[Published] = {
+    method: {**row, **{name: row[dataset] for name, dataset in READINGS.items()}} for method, row in _SIGNALS.items()
 }
 """Table 2: test accuracy in per cent, mean and deviation over 10 runs, by method and dataset."""
 

@@ -210,7 +210,7 @@ def scores_csv(table: Table, records: Iterable[Record]) -> str:
     text, shown = io.StringIO(), table.search.shown
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["dataset", "method", "fold", *shown, *SCORES])
-    default = {"edges": "plain"}  # stored only where it is another
+    default = {"edges": "plain", "l2_on": "all"}  # stored only where it is another
     for record in sorted(records, key=lambda r: (*r.cell, r.fold, r.seed >= FINAL_SEED, r.run)):
         accuracy, loss = (record.metrics.get(name) for name in ("val_accuracy", "val_loss"))
         scores = ["" if accuracy is None else f"{accuracy:.2f}", "" if loss is None else f"{loss:.5g}"]

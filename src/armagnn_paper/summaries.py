@@ -22,12 +22,14 @@ LABELS: Final = {
     "gin": "GIN", "mlp": "MLP (no graph)", "cora": "Cora", "citeseer": "Citeseer", "pubmed": "Pubmed",
     "ppi": "PPI (rebuilt: 98.75 % of node labels)", "enzymes": "Enzymes", "proteins": "Proteins", "dd": "D&D",
     "mutag": "MUTAG", "bench-hard": "Bench-hard (regenerated)", "bench-hard-small": "Bench-hard, 300 graphs",
-    "mnist": "MNIST", "20news": "20news",
+    "mnist": "MNIST", "mnist-self": "MNIST (a pixel is among its own 8 neighbours)", "20news": "20news",
+    "20news-plain": "20news (plain words)",
 }  # fmt: skip
 """What methods and datasets are called on pages."""
 
 TITLES: Final = {
-    "paper": "text read literally", "defferrard": "Defferrard's reading", "tuned": "tuned", "wide": "wide",
+    "paper": "text read literally", "defferrard": "Defferrard's reading", "all": "all documents, last epoch",
+    "tuned": "tuned", "grid": "grid", "split": "the file's split", "leak": "once more", "wide": "wide",
 }  # fmt: skip
 """What the protocols are called on pages."""
 
@@ -170,11 +172,12 @@ def comparison(
 ) -> str:
     """The table of one dataset: the paper's numbers and ours in all protocols; "" if there is no trial of it.
 
-    Every method has a row: what was not run shows as an empty cell. ARMA's lead is tested as `against` does it, paired
-    by folds or not. `protocols` names the columns.
+    Every method has a row: what was not run shows as an empty cell. A protocol that was not run has no column. ARMA's
+    lead is tested as `against` does it, paired by folds or not. `protocols` names the columns.
     """
     if not any((dataset, method, way) in cells for method in methods for way in protocols):
         return ""
+    protocols = {way: name for way, name in protocols.items() if any((dataset, each, way) in cells for each in methods)}
     rows = []
     for method in methods:
         paper = published.get(method, {}).get(dataset)

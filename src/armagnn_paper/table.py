@@ -91,6 +91,8 @@ class Table:
         protocols_of: the protocols that a dataset and a method have, where that differs.
         labels: what the store keeps of a protocol, besides its name.
         other_rules: stopping rules whose results are kept in addition to the one that is reported.
+        leaks: by dataset, the protocols that also keep what a choice of the epoch on test data would claim.
+        one_fold: protocols that have one split in place of folds.
         searched: the protocols that a search chooses, with what their file of choices has after the table's name.
         places: (run, fold) of every trial of a cell, for a number of runs.
         by_fold: every fold chooses its own settings.
@@ -112,6 +114,8 @@ class Table:
     protocols_of: Callable[[str, str], tuple[str, ...]] | None = None
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     other_rules: tuple[str, ...] = ()
+    leaks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    one_fold: tuple[str, ...] = ()
     searched: Mapping[str, str] = field(default_factory=lambda: {"tuned": ""})
     places: Callable[[int], list[tuple[int, int]]] = lambda runs: [(run, 0) for run in range(runs)]
     by_fold: bool = False
@@ -185,7 +189,8 @@ class Table:
         """All trials of a cell; run n has seed n."""
         if runs is not None:
             integer("runs", runs, 1, MOST_RUNS)
-        places = self.places(self.usual_runs(cell.dataset, cell.method) if runs is None else runs)
+        runs = self.usual_runs(cell.dataset, cell.method) if runs is None else runs
+        places = [(run, 0) for run in range(runs)] if cell.protocol in self.one_fold else self.places(runs)
         folds = sorted({fold for _, fold in places})
         configs = {fold: self.config(cell, fold, chosen) for fold in folds}
         return [CellTrial(cell, configs[fold], run, run, fold) for run, fold in places]
@@ -321,7 +326,9 @@ class Job:
 
     def make(self) -> Trials:
         """Its trials, ready to run; where two have the same setting, it is trained once."""
-        first, other_rules = self.trials[0], table_of(self.table).other_rules
+        first, table = self.trials[0], table_of(self.table)
+        leaks = not self.search and first.cell.protocol in table.leaks.get(first.cell.dataset, ())
+        other_rules = (*table.other_rules, "leak") if leaks else table.other_rules
         settings = list(dict.fromkeys(self.settings()))
         return experiment_of(first.config).trials(settings, first.fold, self.device, other_rules)
 

@@ -184,7 +184,7 @@ def test_a_row_of_scores_is_a_trial(table: Table, dataset: str) -> None:
     assert [(row["dataset"], row["method"], row["fold"]) for row in rows] == [(dataset, "arma", "0")] * 3
     assert (rows[0]["val_accuracy"], rows[0]["val_loss"], rows[0]["epochs"]) == ("61.23", "0.12346", "3")
     for row, config in zip(rows, table.search.settings(dataset, "arma", 3), strict=True):
-        content = {"edges": "plain"} | stored(table, dataset, config)
+        content = {"edges": "plain", "l2_on": "all"} | stored(table, dataset, config)
         assert [row[name] for name in table.search.shown] == [str(content[name]) for name in table.search.shown]
     empty = replace(done[0], metrics={})
     assert [row["val_loss"] for row in csv.DictReader(scores_csv(table, [empty]).splitlines())] == [""]
@@ -274,6 +274,6 @@ def test_the_committed_searches_tried_the_settings_that_are_drawn_now(table: Tab
         tried.setdefault((row["dataset"], row["method"]), set()).add(tuple(row[name] for name in table.search.shown))
     for (dataset, method), settings in tried.items():
         drawn = table.search.settings(dataset, method, table.search.budgets[dataset].settings)
-        contents = [{"edges": "plain"} | stored(table, dataset, config, method) for config in drawn]
+        contents = [{"edges": "plain", "l2_on": "all"} | stored(table, dataset, config, method) for config in drawn]
         now = {tuple(str(content[name]) for name in table.search.shown) for content in contents}
         assert settings <= now or now <= settings  # unfinished searches have fewer; PPI has an older one, too

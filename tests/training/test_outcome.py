@@ -194,5 +194,5 @@ def test_it_goes_on_from_its_state_with_some_of_the_trials() -> None:
 
 
 def test_an_unknown_rule_is_refused() -> None:
-    with pytest.raises(UnknownNameError, match="first, last, loss"):
+    with pytest.raises(UnknownNameError, match="first, last, leak, loss"):
         Keeper("los", 5, {"w": torch.zeros(1, 1)}, {"w": 0}, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 import torch
@@ -44,3 +45,31 @@ def test_data_of_another_kind_are_refused() -> None:
 def test_widths_that_are_none(widths: str) -> None:
     with pytest.raises(ParameterError, match="widths"):
         SignalsConfig(widths=widths)
+
+
+def test_l2_acts_on_the_kernels_that_it_is_for(data: SignalsDataset) -> None:
+    """With a penalty on the convolutions alone, the gradient of the head's kernels is that without any."""
+
+    def trained(l2: float, on: str) -> dict[str, torch.Tensor]:
+        config = SignalsConfig(features="raw", batch=32, epochs=1, l2=l2, l2_on=on, hidden_dropout=0.0, conv="gcn")
+        (outcome,) = config.experiment(data).trials([config.setting(0)]).run()
+        return outcome.state
+
+    none, convolutions, every = trained(0.0, "all"), trained(10.0, "convolutions"), trained(10.0, "all")
+    for name, weight in none.items():
+        of_head = name.startswith("head.")
+        assert torch.equal(weight, convolutions[name]) == (of_head or name.endswith("bias")), name
+        assert torch.equal(convolutions[name], every[name]) == (not of_head or name.endswith("bias")), name
+
+
+def test_a_choice_on_test_data_shows_what_it_would_claim_and_changes_nothing_else(data: SignalsDataset) -> None:
+    config = SignalsConfig(features="raw", batch=4, epochs=6, lr=0.05, conv="gcn", hidden_dropout=0.0)
+    experiment = config.experiment(data)
+    (honest,) = experiment.trials([config.setting(3)], other_rules=("last",)).run()
+    (watched,) = experiment.trials([config.setting(3)], other_rules=("last", "leak")).run()
+    assert (watched.val, watched.test, watched.best_epoch) == (honest.val, honest.test, honest.best_epoch)
+    assert watched.other_rules["last"] == honest.other_rules["last"]
+    swapped = experiment.__class__(config, replace(data, val_idx=data.test_idx))
+    (chosen,) = swapped.trials([config.setting(3)]).run()
+    assert watched.other_rules["leak"]["accuracy"] == chosen.test["accuracy"]
+    assert watched.other_rules["leak"]["accuracy"] >= honest.test["accuracy"]

@@ -17,7 +17,8 @@ from armagnn.kernels.random import keys, seeded, source
 from armagnn.tasks import NodeNet, NodeTask
 from armagnn.tasks.node_task import accuracy, cross_entropy
 from armagnn.training import Outcome, Setting, Trials
-from armagnn.training.trials import DRAWS, _make_current
+from armagnn.training.surroundings import make_current
+from armagnn.training.trials import DRAWS
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "arma-1": ("arma", {"num_stacks": 2, "num_layers": 1}),
@@ -331,5 +332,5 @@ def test_a_gpu_without_a_number_is_the_current_one(monkeypatch: pytest.MonkeyPat
     chosen: list[int] = []
     monkeypatch.setattr(torch._C, "_cuda_setDevice", chosen.append, raising=False)
     for name in ("cpu", "cuda", "cuda:1"):
-        _make_current(torch.device(name))
+        make_current(torch.device(name))
     assert chosen == [1]

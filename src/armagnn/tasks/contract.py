@@ -47,7 +47,13 @@ class Task(Protocol):
 
 
 class TaskNet(nn.Module):
-    """A network that `Trials` can train: its drop rates can be set, to numbers or to tensors (`set_rates`)."""
+    """A network that `Trials` can train: its drop rates can be set, to numbers or to tensors (`set_rates`).
+
+    Attributes:
+        undecayed: what the names of parameters begin with that L2 does not act on.
+    """
+
+    undecayed: tuple[str, ...] = ()
 
     @checked
     def trial_axis(self, name: str) -> int:

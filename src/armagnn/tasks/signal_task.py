@@ -83,18 +83,17 @@ class SignalNet(TaskNet):
     has. MNIST has ``widths=(32, 64), strides=(4, 4), head=(512,)``; 20news ``widths=(16,), strides=(1,)``.
 
     Args:
-        method: ``arma``, ``gcn``, ``chebyshev``, ``cayley``, ...; see `make_conv`.
+        method: ``arma``, ``gcn``, ...; see `make_conv`.
         num_classes: C.
         num_nodes: nodes of the last level: the features of all of them go into the first FC; see `pooled_nodes`.
-        widths: filters of each convolution.
-        strides: of the pooling after each convolution.
+        widths, strides: filters of each convolution, and of the pooling after it.
         head: units of the hidden fully connected layers.
         in_channels: features of a node: 1, or those of the table.
         average: average over the nodes before the fully connected layers.
         act: activation of every layer but the last.
-        hidden_dropout: drop rate before the last layer.
-        skip_dropout: drop rate of ARMA's skip connections.
+        hidden_dropout, skip_dropout: drop rates before the last layer and of ARMA's skip connections.
         options: hyperparameters of the convolutions, as `make_conv` takes them.
+        decay_head: L2 acts on the fully connected layers, too.
 
     Example:
         >>> net = SignalNet("arma", 10, 56, widths=(32, 64), strides=(4, 4), head=(512,), options={"num_stacks": 5})
@@ -118,6 +117,7 @@ class SignalNet(TaskNet):
         hidden_dropout: float = 0.0,
         skip_dropout: float = 0.0,
         options: Mapping[str, Any] | None = None,
+        decay_head: bool = True,
     ) -> None:
         super().__init__()
         for name, size in (("num_classes", num_classes), ("num_nodes", num_nodes), *(("head", n) for n in head)):
@@ -132,7 +132,7 @@ class SignalNet(TaskNet):
         self.pools = nn.ModuleList(GraclusPool(stride) for stride in strides)
         sizes = [widths[-1] * (1 if average else num_nodes), *head, num_classes]
         self.head = nn.ModuleList(Linear(*pair) for pair in pairwise(sizes))
-        self.method, self.average, self.act = method, average, act
+        self.method, self.average, self.act, self.undecayed = method, average, act, () if decay_head else ("head.",)
         self.num_classes, self.num_nodes = num_classes, num_nodes
         self.strides = tuple(strides)
         self.hidden_dropout: float | Tensor

@@ -26,6 +26,7 @@ from armagnn.data import (
     with_bond_orders,
 )
 from armagnn.data.npz_files import read_graphs_file
+from armagnn.data.splits import own_split
 from armagnn.data.tables.encoding import TableEncoder
 from armagnn.data.tables.frame import NodeIds
 from armagnn.data.tables.graph_tables import GraphFolder, read_graph_tables
@@ -84,6 +85,8 @@ class GraphsExperiment(Experiment):
             >>> GraphsConfig(fold=3).experiment().fold()
             Fold(train=152, val=17, test=19)
         """
+        if self.config.own_split:
+            return own_split(self.plain)
         number = self.config.fold if number is None else number
         return folds(self.plain, seed=self.config.split_seed or None)[number]
 

@@ -150,7 +150,8 @@ def signal_defaults(dataset: str, conv: str) -> dict[str, Any]:
         >>> signal_defaults("mnist", "arma")["widths"], signal_defaults("20news", "chebyshev")["widths"]
         ('32-64', '32')
     """
-    row, images = SIGNALS.get(dataset, SIGNALS["20news"]), dataset == "mnist"
+    images = dataset.startswith("mnist")
+    row = SIGNALS["mnist" if images else "20news"]
     stacks, layers = row.order(conv)
     width = "32-64" if images else str(32 if conv == "chebyshev" else row.hidden)  # Chebyshev has 32 filters there
     sizes = {"stacks": stacks, "layers": layers, "widths": width, "features": "raw" if images else "tfidf"}

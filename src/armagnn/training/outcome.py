@@ -182,11 +182,11 @@ def batches(config: Config) -> list[range]:
 
 # ------------------------------------------------------------------------------------------------------- early stopping
 
-RULES: Final = ("accuracy", "loss", "roc_auc")
+RULES: Final = ("accuracy", "loss", "roc_auc", "last")
 """The rules that a training may stop by."""
 
-ALL_RULES: Final = (*RULES, "first", "last")
-"""All rules: the results of any of them may be reported in addition; see `Keeper`."""
+ALL_RULES: Final = (*RULES, "first", "leak")
+"""Rules whose results may be reported in addition; see `Keeper`."""
 
 
 def check_stopping(stop_on: str, patience: int) -> None:
@@ -198,8 +198,7 @@ def check_stopping(stop_on: str, patience: int) -> None:
 def score(stop_on: str, loss: float, accuracy: float) -> tuple[float, ...]:
     """How good a state is on validation: greater is better, compared from left to right.
 
-    On "loss" only the loss counts. Accuracy is a count of few nodes and ties often; on "accuracy" the lower
-    loss decides a tie, and on "roc_auc", which is given in the place of accuracy, likewise.
+    On "loss" only the loss counts. Accuracy, or "roc_auc" in its place, ties often: the lower loss decides.
 
     Example:
         >>> score("accuracy", loss=0.9, accuracy=0.8) > score("accuracy", loss=1.0, accuracy=0.8)
@@ -213,8 +212,8 @@ class Keeper:
 
     On "loss" a lower validation loss is better; on "accuracy" a higher accuracy, and of equal ones the lower loss; on
     "roc_auc" likewise; on "first" a higher accuracy only, so that of equal ones the first stays. A trial stops
-    `patience` epochs after its best one, whose weights are kept. "last" stops as "loss" does, and keeps the weights
-    that the trial stops with. All of it is tensor work that waits for no device.
+    `patience` epochs after its best one, whose weights are kept. "last" stops as "loss" does, and keeps the last ones.
+    "leak" is "accuracy" of the test data: nothing to report by. All of it is tensor work that waits for no device.
 
     Args:
         rule: "loss", "accuracy", "roc_auc", "first" or "last".
@@ -246,7 +245,8 @@ class Keeper:
     def judge(self, epoch: Tensor, loss: Tensor, accuracy: Tensor, params: Mapping[str, Tensor]) -> None:
         """Take the validation results (R) of all trials after an epoch (counted from 1) with these parameters."""
         none, both = torch.zeros_like(loss), (accuracy, -loss)  # accuracy, or what the rule has in its place
-        first, tie = {"accuracy": both, "roc_auc": both, "first": (accuracy, none)}.get(self.rule, (-loss, none))
+        scores = dict.fromkeys(("accuracy", "roc_auc", "leak"), both) | {"first": (accuracy, none)}
+        first, tie = scores.get(self.rule, (-loss, none))
         before, tied = self.score.unbind(1)
         better = (first > before) | ((first == before) & (tie > tied))
         better &= self.active & loss.isfinite()  # NaN has an argmax, and so an accuracy

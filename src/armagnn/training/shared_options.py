@@ -47,7 +47,7 @@ SHARED: Final[dict[str, tuple[str, str]]] = {
     "patience": ("Epochs without improvement after which a trial stops.", TRAINING),
     "stop_on": (
         "What must improve on validation: loss, accuracy, or roc_auc of data that are judged by it (the lower loss "
-        "decides a tie).",
+        "decides a tie). last: stop as on loss, but keep the weights of the last epoch.",
         TRAINING,
     ),
     "seed": ("Seed of the first trial; the next are seed + 1, ...", RUN),

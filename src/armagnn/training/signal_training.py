@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
@@ -21,6 +21,12 @@ class SignalsExperiment(Experiment):
     DATA = SignalsDataset
     config: SignalsConfig
     dataset: SignalsDataset
+
+    def __init__(self, config: SignalsConfig, data: SignalsDataset | None = None) -> None:
+        super().__init__(config, data)
+        if config.all_signals:
+            together = torch.cat([self.dataset.train_idx, self.dataset.val_idx]).sort().values
+            self.dataset = replace(self.dataset, train_idx=together)
 
     @property
     def nodes_at_once(self) -> int:
@@ -48,6 +54,7 @@ class SignalsExperiment(Experiment):
             hidden_dropout=config.hidden_dropout,
             skip_dropout=config.skip_dropout,
             options=conv_options(config.conv, config.stacks, config.layers),
+            decay_head=config.l2_on == "all",
         )
 
     def task(self, net: SignalNet, fold: int | None, device: torch.device) -> SignalTask:

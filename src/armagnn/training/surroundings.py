@@ -167,3 +167,9 @@ def fitting_threads(small: bool) -> Iterator[Threads]:
 def _set(count: int) -> None:
     if count != torch.get_num_threads():
         torch.set_num_threads(count)
+
+
+def make_current(device: torch.device) -> None:
+    """Launch, and record, kernels on this device from now on; "cuda" without a number is the current one already."""
+    if device.type == "cuda" and device.index is not None:  # torch refuses one without a number
+        torch.cuda.set_device(device)

@@ -77,7 +77,9 @@ class GraphsConfig(Config):
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "pooling": ("mean", "padded"), "edges": ("plain", "bond orders"),
     }  # fmt: skip
-    LATER: ClassVar[Mapping[str, Any]] = {"edges": "plain", "one_target": "", "slots": 0, "folds": 0}
+    LATER: ClassVar[Mapping[str, Any]] = {
+        "edges": "plain", "one_target": "", "slots": 0, "folds": 0, "own_split": False,
+    }  # fmt: skip
 
     data: str = option(
         "mutag",
@@ -101,6 +103,7 @@ class GraphsConfig(Config):
     )
     folds: int = option(0, "Train for all ten folds, each in a folder below --out: 10.", DATA, "one")
     split_seed: int = option(0, "Seed of the folds.", DATA)
+    own_split: bool = option(False, "Take the split that the data come with (both Bench-hard sets), not a fold.", DATA)
     conv: str = shared("conv", "arma")
     hidden: int = option(32, "Units of each convolution.", shown="32; 64 on qm9")
     depth: int = option(3, "Convolutions.", shown="3; 1 on qm9")
@@ -231,9 +234,14 @@ class SignalsConfig(Config):
         **{name: name for name in ("features", "widths", "stride", "head", "average", *SIGNAL_RATES)},
         **{name: name for name in ("l2", "lr", "batch", "epochs")},
     }  # fmt: skip
-    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"features": ("raw", "tfidf", "table")}
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "features": ("raw", "tfidf", "table"), "l2_on": ("all", "convolutions"),
+    }  # fmt: skip
+    LATER: ClassVar[Mapping[str, Any]] = {"l2_on": "all", "all_signals": False, "stop_on": "accuracy"}
 
-    dataset: str = option("20news", "mnist, or 20news (prepare it once: armagnn data make 20news).", RUN)
+    dataset: str = option(
+        "20news", "mnist, mnist-self, 20news or 20news-plain (prepare these once: armagnn data make 20news).", RUN
+    )
     conv: str = shared("conv", "arma")
     features: str = option("tfidf", "What a node has in a signal: raw, tfidf, table.", shown="by dataset")
     stacks: int = shared("stacks", 1, PAPERS)
@@ -245,6 +253,12 @@ class SignalsConfig(Config):
     hidden_dropout: float = option(0.7, "Drop rate before the last layer.", shown=PAPERS)
     skip_dropout: float = shared("skip_dropout", 0.0)
     l2: float = shared("l2", 1e-3, PAPERS)
+    l2_on: str = option("all", "The kernels that L2 acts on: all, or those of convolutions.", TRAINING)
+    all_signals: bool = option(
+        False,
+        "Train on the signals for validation, too; then --stop-on last keeps the weights of the last epoch.",
+        TRAINING,
+    )
     lr: float = shared("lr", 1e-3)
     batch: int = option(128, "Signals of a batch.", TRAINING, PAPERS)
     epochs: int = shared("epochs", 20)
@@ -261,6 +275,8 @@ class SignalsConfig(Config):
         widths = self.widths.split("-")
         if not all(width.isascii() and width.isdigit() and len(width) < 6 for width in widths) or len(widths) > 100:
             raise ParameterError(f"widths is {shown(self.widths)}; write the filters of each convolution as 32-64.")
+        if self.all_signals and self.stop_on != "last":
+            raise ParameterError("all_signals leaves no signals to choose an epoch by: it goes with stop_on 'last'.")
         for width in self.filters:
             integer("each of widths", width, 1, MOST_UNITS)
 
@@ -281,7 +297,7 @@ class SignalsConfig(Config):
         On MNIST, a step of all but ARMA is a chain of small launches. On 20news, where a word has one number, the
         polynomials of the graph that Chebyshev and CayleyNet apply to it are the same for all trials.
         """
-        if self.dataset == "mnist":
+        if self.dataset.startswith("mnist"):
             return self.conv != "arma"
         return self.features == "tfidf" and self.conv in ("chebyshev", "cayley")
 

@@ -5,8 +5,7 @@ it into the feature axis of one product, or take the trials one by one. Each tri
 learning rate, L2 weight, drop rates and early stopping, and gives what it would give alone: initial weights and the
 seeds of its masks are functions of its seed, and nothing mixes the trials but the order in which a sum is taken.
 
-On a GPU a step, and what follows the last step of an epoch (validation, early stopping), are recorded once and
-replayed: no part of them waits for the processor.
+On a GPU a step, and validation and early stopping after an epoch, are recorded once and replayed without waiting.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from armagnn.torch_private import tree_map
 from armagnn.training.cuda_graphs import EAGER, Recorder
 from armagnn.training.outcome import ALL_RULES, Keeper, Outcome, Setting, check_state, check_stopping
 from armagnn.training.shared_options import MOST_EPOCHS, MOST_TRIALS
-from armagnn.training.surroundings import Threads, surroundings
+from armagnn.training.surroundings import Threads, make_current, surroundings
 
 DRAWS: Final = 64
 """Seeds of masks for one forward pass; a deep network has more, see `Trials.draws`."""
@@ -61,7 +60,7 @@ class Trials:
         settings: one for each trial.
         epochs: most epochs of a trial.
         patience: epochs without improvement after which a trial stops.
-        stop_on: "loss", "accuracy" or "roc_auc" (of which, where equal, the lower loss is the better), on validation.
+        stop_on: "loss", "accuracy" or "roc_auc" (where equal, the lower loss is better), on validation; or "last".
         other_rules: rules whose results are reported, too (see `Keeper`); a trial runs until all rules have stopped it.
         device: where to train.
         dtype: of the parameters.
@@ -101,7 +100,7 @@ class Trials:
             )
         self.task, self.epochs, self.patience, self.rules = task, epochs, patience, (stop_on, *other_rules)
         self.device = checks.device(device)
-        _make_current(self.device)
+        make_current(self.device)
         self.settings = list(settings)
         networks: list[Any] = [_drawn(build, setting.seed, dtype) for setting in settings]
         self.network = cast(Any, networks[0].to(self.device))
@@ -225,10 +224,12 @@ class Trials:
         learned = {name: param for name, param in self.params.items() if name in self.learned}
         gradients = torch.autograd.grad(losses.sum(), list(learned.values()), allow_unused=True)
         adam, count = backend(self.device).adam, (count + 1).double().squeeze(0)
+        undecayed = getattr(self.network, "undecayed", ())
         with torch.no_grad():
             for (name, param), gradient in zip(learned.items(), gradients, strict=True):
                 if gradient is not None:
-                    decay = self.free if name.endswith("bias") or param.dim() < 3 else self.decay
+                    free = name.endswith("bias") or param.dim() < 3 or name.startswith(undecayed)
+                    decay = self.free if free else self.decay
                     tensors = (param.detach(), gradient, self.mean[name], self.square[name])
                     adam(*tensors, self.lr, decay, count, self.axes[name])
             self.losses += losses.detach()
@@ -237,6 +238,7 @@ class Trials:
     def _judge(self) -> None:
         """Validate after the last step of an epoch, and let every rule see it."""
         found = self._metrics(self.params, "val")
+        leak = self._metrics(self.params, "test") if "leak" in self.rules else found
         with torch.no_grad():
             loss = found["loss"].double()
             accuracy = found.get("accuracy", torch.full_like(loss, torch.nan))  # a regression has none
@@ -245,15 +247,18 @@ class Trials:
             self.epoch += 1
             self.active.zero_()
             for keeper in self.keepers:
-                judged = found.get("roc_auc", accuracy) if keeper.rule == "roc_auc" else accuracy
-                keeper.judge(self.epoch, loss, judged, self.params)
+                seen, name = (
+                    leak if keeper.rule == "leak" else found,
+                    "roc_auc" if keeper.rule == "roc_auc" else "accuracy",
+                )
+                keeper.judge(self.epoch, seen["loss"].double(), seen.get(name, accuracy), self.params)
                 self.active |= keeper.active
             self.losses.zero_()
             self.step.zero_()
 
     def _draw_seeds(self, step: int) -> None:
-        start = step // AHEAD * AHEAD
-        self.seeds.copy_(keys(self.seed, range(start, start + AHEAD), self.draws))
+        ahead = range(first := step // AHEAD * AHEAD, first + AHEAD)
+        self.seeds.copy_(keys(self.seed, ahead, self.draws))
 
     # ------------------------------------------------------------------------------------------------------------ run
 
@@ -383,12 +388,6 @@ class Trials:
 
 def _lists(found: dict[str, Tensor]) -> dict[str, list[float]]:
     return {name: values.tolist() for name, values in found.items()}
-
-
-def _make_current(device: torch.device) -> None:
-    """Launch, and record, kernels on this device from now on; "cuda" without a number is the current one already."""
-    if device.type == "cuda" and device.index is not None:  # torch refuses one without a number
-        torch.cuda.set_device(device)
 
 
 def _drawn(build: Callable[[], nn.Module], seed: int, dtype: torch.dtype) -> nn.Module:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
-from torch.func import grad, jvp, vmap
+from torch.func import functional_call, grad, jvp, vmap
 
 from armagnn import torch_private as private
 
@@ -211,11 +211,10 @@ def test_a_batch_of_gradients_is_opened_and_closed():
     assert shapes == [(3, 3)]
 
 
-def test_lists_and_trees():
+def test_all_tensors_are_copied():
     targets = [torch.zeros(2), torch.zeros(1)]
     private.copy_all(targets, [torch.ones(2), torch.full((1,), 5.0)])
     assert [t.tolist() for t in targets] == [[1.0, 1.0], [5.0]]
-    assert private.tree_map(lambda x: x + 1, {"a": (1, [2]), "b": 3}) == {"a": (2, [3]), "b": 4}
 
 
 def test_a_class_becomes_a_tree():
@@ -226,7 +225,33 @@ def test_a_class_becomes_a_tree():
     private.register_tree(
         Pair, ("one", "two"), lambda p: ([p.one, p.two], p.name), lambda leaves, name: Pair(*leaves, name)
     )
-    new = private.tree_map(lambda x: x + 1, [Pair(1, 2, "name")])[0]
+    new = torch.utils._pytree.tree_map(lambda x: x + 1, [Pair(1, 2, "name")])[0]
     assert (new.one, new.two, new.name) == (2, 3, "name")
     keys, _ = torch.utils._pytree.tree_flatten_with_path([Pair(1, 2, "name")])
     assert [torch.utils._pytree.keystr(path) for path, _ in keys] == ["[0].one", "[0].two"]
+
+
+def test_slots_give_what_a_functional_call_gives():
+    net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 3)).eval()
+    net[2].weight = net[0].weight
+    x = torch.randn(5, 3)
+    state = {name: torch.rand_like(value) for name, value in net.state_dict().items() if value.is_floating_point()}
+    del state["2.weight"]  # the second name of a shared one
+    before, slots = net(x), private.Slots(net)
+    assert torch.equal(slots.call(state, x), functional_call(net, state, (x,)))
+    assert torch.equal(slots.call({"0.bias": state["0.bias"]}, x), functional_call(net, {"0.bias": state["0.bias"]}, x))
+    assert torch.equal(net(x), before)  # what was there is back
+
+    stacked = {name: torch.stack([value, 2 * value, value + 1]) for name, value in state.items()}
+    of_trials = vmap(lambda given: slots.call(given, x))(stacked)
+    expected = [slots.call({name: value[i] for name, value in stacked.items()}, x) for i in range(3)]
+    torch.testing.assert_close(of_trials, torch.stack(expected))
+
+
+def test_slots_are_put_back_after_an_error():
+    net = torch.nn.Linear(3, 2)
+    weight = net.weight
+    with pytest.raises(RuntimeError):
+        private.Slots(net).call({"weight": torch.ones(7, 7)}, torch.ones(3))
+    assert net.weight is weight
+    assert isinstance(net.weight, torch.nn.Parameter)

@@ -69,41 +69,48 @@ def _wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
     places = [parameter.name for parameter in parameters if parameter.kind is not parameter.KEYWORD_ONLY]
 
     @functools.cache
-    def readers() -> dict[str, tuple[Read, str, Any]]:
-        found = {}
+    def readers() -> tuple[dict[str, Read], list[tuple[int, Read]]]:
+        by_name = {}
         for parameter in parameters:
             kind = _resolved(parameter.annotation, function)
             if kind is not Any:
-                found[parameter.name] = _reader(kind), _described(kind), parameter.default
-        return found
+                by_name[parameter.name] = _argument(parameter.name, kind, parameter.default)
+        return by_name, [(place, by_name[name]) for place, name in enumerate(places) if name in by_name]
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():
             return function(*args, **kwargs)
-        wanted = readers()
+        by_name, by_place = readers()
         given = list(args)
-        for place, name in enumerate(places[: len(given)]):
-            if name in wanted:
-                given[place] = _read(name, given[place], *wanted[name])
-        for name in kwargs.keys() & wanted.keys():
-            kwargs[name] = _read(name, kwargs[name], *wanted[name])
+        for place, read in by_place:
+            if place >= len(given):
+                break
+            given[place] = read(given[place])
+        for name in kwargs.keys() & by_name.keys():
+            kwargs[name] = by_name[name](kwargs[name])
         return function(*given, **kwargs)
 
     return call
 
 
-def _read(name: str, value: Any, reader: Read, described: str, default: Any) -> Any:
-    if value is default:
-        return value
-    try:
-        return reader(value)
-    except _Other as error:
-        wrong = error.args[0] if error.args else value
-        kind: type[ArmagnnError] = ParameterError if described.startswith(_PLAIN) else DTypeError
-        raise kind(f"{name} must be {described}, got {_named(wrong)}.") from None
-    except (MemoryError, RecursionError):
-        raise ParameterError(f"{name} is too large or too deep to be read.") from None
+def _argument(name: str, kind: Any, default: Any) -> Read:
+    """The reader of an argument of this name, which raises an error for the user."""
+    reader, described = _reader(kind), _described(kind)
+
+    def read(value: Any) -> Any:
+        if value is default:
+            return value
+        try:
+            return reader(value)
+        except _Other as error:
+            wrong = error.args[0] if error.args else value
+            refused: type[ArmagnnError] = ParameterError if described.startswith(_PLAIN) else DTypeError
+            raise refused(f"{name} must be {described}, got {_named(wrong)}.") from None
+        except (MemoryError, RecursionError):
+            raise ParameterError(f"{name} is too large or too deep to be read.") from None
+
+    return read
 
 
 def _named(value: Any) -> str:

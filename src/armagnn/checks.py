@@ -289,7 +289,7 @@ def _not_dense(value: Any) -> str | None:
         return "a nested tensor"
     if isinstance(value, MaskedTensor):
         return "a masked tensor"
-    if isinstance(value, UninitializedParameter | UninitializedBuffer):
+    if type(value) in (UninitializedParameter, UninitializedBuffer):  # isinstance asks a metaclass in Python
         return "a parameter that has no shape yet"
     if value.layout is not torch.strided:
         return f"a tensor of layout {str(value.layout).removeprefix('torch.')}"

@@ -5,12 +5,12 @@ The first three names are torch's own functions, so that asking costs nothing mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch._C import _functorch
 from torch._functorch.autograd_function import VmapInfo
 from torch._functorch.pyfunctorch import VmapInterpreter, retrieve_current_functorch_interpreter
@@ -166,17 +166,50 @@ def batched(gradients: Tensor) -> Tensor:
     return torch._add_batch_dim(gradients.contiguous(), 0, _LEVEL)
 
 
+# ------------------------------------------------------------------------------------------------ tensors of a module
+
+
+class Slots:
+    """The places of a module's parameters and buffers, found once, for calls with other tensors in them.
+
+    It gives what ``torch.func.functional_call`` gives, which searches the module at every call.
+
+    Example:
+        >>> linear = torch.nn.Linear(2, 1)
+        >>> Slots(linear).call({"weight": torch.ones(1, 2), "bias": torch.zeros(1)}, torch.ones(3, 2)).sum().item()
+        6.0
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        names = {id(each): name for name, each in (*module.named_buffers(), *module.named_parameters())}
+        self._places: list[tuple[dict[str, Any], str, str]] = [
+            (owner, key, names[id(each)])  # a shared tensor goes by its first name
+            for part in module.modules()
+            for owner in (part._parameters, part._buffers)
+            for key, each in owner.items()
+            if each is not None
+        ]
+
+    def call(self, tensors: Mapping[str, Tensor], *inputs: Any) -> Any:
+        """Return what the module gives where tensors have these values, by their names."""
+        places = [(owner, key, tensors[name]) for owner, key, name in self._places if name in tensors]
+        before = [owner[key] for owner, key, _ in places]
+        try:
+            for owner, key, tensor in places:
+                owner[key] = tensor
+            return self.module(*inputs)
+        finally:
+            for (owner, key, _), tensor in zip(places, before, strict=True):
+                owner[key] = tensor
+
+
 # --------------------------------------------------------------------------------------------- collections of tensors
 
 
 def copy_all(targets: list[Tensor], sources: list[Tensor]) -> None:
     """Copy each tensor of one list to its partner in another, in one call."""
     torch._foreach_copy_(targets, sources)
-
-
-def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:
-    """Return nested tuples, lists and dictionaries with a function applied to every leaf."""
-    return _pytree.tree_map(function, tree)
 
 
 def register_tree(

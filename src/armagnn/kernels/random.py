@@ -153,7 +153,7 @@ def keep_mask(seed: Tensor, p: float, step: int, shape: torch.Size | tuple[int, 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Draw from `seed` inside; outside, torch's global generator is as if nothing had been drawn."""
+    """Draw from `seed` inside, on the CPU; outside, torch's generators are as if nothing had been drawn."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would change those of GPUs, and takes longer
         yield

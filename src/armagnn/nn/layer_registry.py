@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -90,7 +91,7 @@ def register_layer(name: str, *, stacks: str | None = None, layers: str | None =
     def register(layer: type[C]) -> type[C]:
         if not (isinstance(layer, type) and issubclass(layer, Conv)):
             raise ParameterError(f"the layer {name!r} must be a subclass of armagnn.nn.Conv, got {shown(layer)}.")
-        missing = {"act", "dropout", stacks, layers} - {None, *_arguments(layer)}
+        missing = {"act", "dropout", stacks, layers} - {None, *_arguments(layer)}  # type: ignore[arg-type]
         if missing:
             raise ParameterError(
                 f"{layer.__name__} takes no {', '.join(sorted(map(str, missing)))}; {name!r} needs it."
@@ -153,7 +154,8 @@ def make_conv(name: str, in_channels: int, out_channels: int, **hyperparameters:
     return conv
 
 
-def _arguments(layer: type[Conv]) -> list[str]:
+@functools.cache
+def _arguments(layer: Any) -> list[str]:
     """Return the arguments of a class besides the two sizes."""
     return list(inspect.signature(layer).parameters)[2:]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from armagnn.nn.mlp_conv import MLPConv
 from armagnn.nn.norms import make_norm
 from armagnn.operators import CSR, GraphOperator
 from armagnn.tasks import RATES
-from armagnn.tasks.contract import TaskNet, ask, set_layer_rates, weights_of
+from armagnn.tasks.contract import Predict, TaskNet, ask, set_layer_rates, weights_of
 from armagnn.torch_private import transforms_active
 
 FEW: Final = 1 << 18
@@ -32,8 +32,6 @@ DEEPEST: Final = 1000
 
 JUMPS: Final = ("none", "last", "cat", "max")
 """How the outputs of all convolutions are put together, see `NodeNet`."""
-
-Predict = Callable[[Tensor | CSR, GraphOperator | None], Tensor]
 
 
 @checked
@@ -113,8 +111,7 @@ class NodeNet(TaskNet):
         super().__init__()
         checks.integer("depth", depth, 2, DEEPEST)
         self.jk = checks.choice("jk", jk, JUMPS)
-        if hidden < 1:
-            raise ParameterError(f"hidden is {hidden}; the network needs at least 1 hidden unit.")
+        checks.integer("hidden", hidden, 1)
         for name, rate in zip(RATES, (input_dropout, hidden_dropout, skip_dropout), strict=True):
             checks.probability(name, rate)
         own: dict[str, dict[str, Any]] = {"gat": {"concat": True}, "gin": {"hidden": hidden}}
@@ -123,19 +120,19 @@ class NodeNet(TaskNet):
         steps = first.get("num_layers", 1) if method == "arma" else 1
         inside = act if (norm == "none" and not linear_skip) or steps > 1 else None
         self.conv1 = make_conv(method, in_channels, hidden, act=inside, **first)
-        self.middle = nn.ModuleList(make_conv(method, hidden, hidden, act=inside, **first) for _ in range(depth - 2))
+        self.middle = _modules(make_conv(method, hidden, hidden, act=inside, **first) for _ in range(depth - 2))
         if jk == "none":
             self.conv2 = make_conv(method, hidden, num_classes, act=None, **second)
         else:
             self.conv2 = make_conv(method, hidden, hidden, act=inside, **second)
             self.lin = nn.Linear(hidden * (depth if jk == "cat" else 1), num_classes)
         hidden_layers = depth - (jk == "none")
-        self.skips = nn.ModuleList(
+        self.skips = _modules(
             MLPConv(hidden if layer else in_channels, hidden, act=None, bias=False)
             for layer in range(hidden_layers if linear_skip else 0)
         )
         norms = 0 if norm == "none" else hidden_layers
-        self.norms = nn.ModuleList(each for _ in range(norms) if (each := make_norm(norm, hidden)) is not None)
+        self.norms = _modules(each for _ in range(norms) if (each := make_norm(norm, hidden)) is not None)
         self.method, self.act, self.residual = method, act, residual
         self.input_dropout: float | Tensor
         self.hidden_dropout: float | Tensor
@@ -163,8 +160,7 @@ class NodeNet(TaskNet):
     @checked
     def forward(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
         """Logits (N, C) from features (N, F), dense or sparse."""
-        x = check_features(x, self.conv1.in_channels)
-        first, *others = self.convs
+        (first, *others), x = self.convs, check_features(x, self.conv1.in_channels)
         x = self._hidden(0, first, drop(x, self.input_dropout, self.training), op)
         states = [x]
         for index, conv in enumerate(others, start=1):
@@ -195,6 +191,11 @@ class NodeNet(TaskNet):
         if self.norms:
             out = self.norms[index](out)
         return activations.apply(self.act, out) if self.norms or self.skips else out
+
+
+def _modules(found: Iterable[nn.Module]) -> nn.ModuleList | tuple[()]:
+    """The modules of a network; if there are none, no module that torch would go through in every step."""
+    return nn.ModuleList(found) or ()
 
 
 @dataclass(frozen=True)

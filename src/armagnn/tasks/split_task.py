@@ -10,8 +10,8 @@ from armagnn.checks import choice
 from armagnn.data import NodeDataset
 from armagnn.data.nodes import SPLITS
 from armagnn.errors import ParameterError
-from armagnn.tasks.contract import ask, check_target
-from armagnn.tasks.node_task import NodeNet, NodeTask, Part, Predict
+from armagnn.tasks.contract import Predict, ask, check_target
+from armagnn.tasks.node_task import NodeNet, NodeTask, Part
 from armagnn.tasks.roc_auc import roc_auc
 
 

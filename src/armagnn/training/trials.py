@@ -13,11 +13,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import vmap
 
 from armagnn import checks
 from armagnn.arguments import checked
@@ -25,8 +26,8 @@ from armagnn.errors import ParameterError, RunError, shown
 from armagnn.kernels import backend
 from armagnn.kernels.random import keys, seeded, source
 from armagnn.nn.conv import Zero
-from armagnn.tasks.contract import Predict, Room, Task, weights_of
-from armagnn.torch_private import tree_map
+from armagnn.tasks.contract import Room, Task, weights_of
+from armagnn.torch_private import Slots
 from armagnn.training.cuda_graphs import EAGER, Recorder
 from armagnn.training.outcome import ALL_RULES, Keeper, Outcome, Setting, check_state, check_stopping
 from armagnn.training.shared_options import MOST_EPOCHS, MOST_TRIALS
@@ -104,6 +105,7 @@ class Trials:
         self.settings = list(settings)
         networks: list[Any] = [_drawn(build, setting.seed, dtype) for setting in settings]
         self.network = cast(Any, networks[0].to(self.device))
+        self.slots = Slots(self.network)
         states = [weights_of(network) for network in networks]
         self.learned = {name for name, _ in self.network.named_parameters()}
         self.draws = max(DRAWS, 2 * sum(1 for _ in self.network.modules()))  # more seeds leave the first as they are
@@ -191,16 +193,15 @@ class Trials:
             return vmap(function, in_dims=(self.axes, *(0 for _ in others)))(params, *others)
         alone = {name: param.squeeze(self.axes[name]) for name, param in params.items()}
         results = function(alone, *(other.squeeze(0) for other in others))
-        return tree_map(lambda t: t.unsqueeze(0), results)
-
-    def _predict(self, params: dict[str, Tensor]) -> Predict:
-        return lambda *inputs: functional_call(self.network, params, inputs)
+        if isinstance(results, dict):
+            return {name: value.unsqueeze(0) for name, value in results.items()}
+        return results.unsqueeze(0)
 
     def _metrics(self, params: dict[str, Tensor], split: str) -> dict[str, Tensor]:
         self.network.eval()
 
         def single(params: dict[str, Tensor], target: Tensor) -> dict[str, Tensor]:
-            return self.task.metrics(self._predict(params), split, target)
+            return self.task.metrics(partial(self.slots.call, params), split, target)
 
         with torch.no_grad():
             found: dict[str, Tensor] = self._mapped(single, params, self.target)
@@ -209,16 +210,15 @@ class Trials:
     def _one_step(self, room: Room) -> None:
         """Take one step of Adam in every trial, on a batch with that room, and note the losses before it."""
         self.network.train()
-        count = self.epoch * self.task.steps + self.step
+        count, batch = self.epoch * self.task.steps + self.step, self.task.batch(self.step, room)
         seeds = self.seeds.index_select(0, count % AHEAD).squeeze(0)
-        batch = self.task.batch(self.step, room)
         drops = [any(rates) for rates in zip(*(setting.rates for setting in self.settings), strict=True)]
 
         def single(params: dict[str, Tensor], seeds: Tensor, rates: Tensor, target: Tensor) -> Tensor:
             # tensors, alone too; and what no trial drops is not gone through, but takes its seed
             self.network.set_rates(*(p if any_ else Zero() for p, any_ in zip(rates.unbind(0), drops, strict=True)))
             with source(seeds):
-                return self.task.loss(self._predict(params), batch, target)
+                return self.task.loss(partial(self.slots.call, params), batch, target)
 
         losses: Tensor = self._mapped(single, self.params, seeds, self.rates, self.target)
         learned = {name: param for name, param in self.params.items() if name in self.learned}
@@ -373,8 +373,8 @@ class Trials:
         """Go on with some of the trials only."""
         chosen = torch.tensor(indices, dtype=torch.int64, device=self.device)
         for name in ("params", "mean", "square"):
-            kept = {k: v.detach().index_select(self.axes[k], chosen) for k, v in getattr(self, name).items()}
-            setattr(self, name, kept)
+            old: dict[str, Tensor] = getattr(self, name)
+            setattr(self, name, {k: v.detach().index_select(self.axes[k], chosen) for k, v in old.items()})
         for name in self.learned:
             self.params[name].requires_grad_()
         for keeper in self.keepers:

@@ -25,7 +25,7 @@ def read_plain(path: Path, most: int) -> bytes:
             raise OSError(errno.EINVAL, "not a plain file", str(path))
         if found.st_size > most:
             raise OSError(errno.EFBIG, f"{found.st_size} bytes, of at most {most}", str(path))
-        return file.read(most + 1)
+        return file.read(found.st_size + 1)  # Python takes memory for as much as is asked for
 
 
 def write_atomic(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:

@@ -135,6 +135,7 @@ COMMANDS: Final[dict[str, Lazy | Group]] = {
     "report": Lazy("armagnn.cli.finished_runs:report", "Write a report of a trained run as one HTML file."),
     "explore": Lazy("armagnn.cli.explore:explore", "Move the poles of a filter in the browser."),
     "features": Lazy("armagnn.cli.bank_features:features", "Put features through a bank of filters, onto the disk."),
+    "partition": Lazy("armagnn.cli.partition:partition", "Cut a graph into parts, for training over ranks."),
     "data": DATA,
     "bench": Lazy("armagnn.cli.bench:bench", "Measure the speed, and how well layers learn filters."),
 }

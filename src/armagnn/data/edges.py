@@ -186,7 +186,7 @@ def edge_file(
     file = TableFile.open(table_path("path", path))
     number = np.float64 if wanted == torch.float64 else np.float32
     parts: list[list[Array]] = [[], [], []]
-    for ends in _blocks(file, source, target, weight):
+    for ends in edge_blocks(file, source, target, weight):
         for kept, column, type_ in zip(parts, ends, (_ids(ends[0]), _ids(ends[1]), number), strict=False):
             kept.append(column.astype(type_))
     row, col, value = _joined(parts[1], np.int32), _joined(parts[0], np.int32), None
@@ -206,7 +206,7 @@ def edge_file(
     return GraphOperator(**operator_of(chosen, row, col, value, nodes, wanted))
 
 
-def _blocks(file: TableFile, source: str, target: str, weight: str | None) -> Iterator[tuple[Array, ...]]:
+def edge_blocks(file: TableFile, source: str, target: str, weight: str | None) -> Iterator[tuple[Array, ...]]:
     """Yield source, target and weight of the edges, block by block."""
     pa = arrow()
     types = {source: pa.int64(), target: pa.int64()} | ({} if weight is None else {weight: pa.float64()})

@@ -1,6 +1,21 @@
 """Training over the ranks of a process group: the stacks of a layer, or the rows of an operator."""
 
+from armagnn.distributed.edge_stream import EdgeStream
 from armagnn.distributed.parallel_stacks import ParallelStacks, parallelize_stacks
+from armagnn.distributed.part_folder import GraphPart
+from armagnn.distributed.partition_report import PartitionReport
 from armagnn.distributed.partitioned_operator import PartitionedOperator
+from armagnn.distributed.partitioning import partition, partition_dataset
+from armagnn.distributed.rows_of_nodes import PartRows
 
-__all__ = ["ParallelStacks", "PartitionedOperator", "parallelize_stacks"]
+__all__ = [
+    "EdgeStream",
+    "GraphPart",
+    "ParallelStacks",
+    "PartRows",
+    "PartitionReport",
+    "PartitionedOperator",
+    "parallelize_stacks",
+    "partition",
+    "partition_dataset",
+]

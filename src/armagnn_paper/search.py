@@ -32,7 +32,10 @@ FIRST_SEED: Final = 1_000_000
 FINAL_SEED: Final = 2_000_000
 """Seeds of the finals."""
 
-SCORES: Final = ("seed", "val_accuracy", "val_loss", "epochs")
+
+def score_of(table: Table, dataset: str) -> str:
+    """The validation metric that decides; where a table has none (of numbers), the loss does."""
+    return "val_roc_auc" if table.metric_of(dataset) == "roc_auc" else "val_accuracy"
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Budget:
         finalists: settings that go to the finals; with 0 there are none, and the first stage decides.
         final_seeds: trials of each of them there.
         epochs: most epochs of a trial of the first stage; 0 for those of the reported runs.
-        folds: folds that choose, where every fold does.
+        folds: folds that the settings are tried on: each chooses for itself, or the mean of all of them decides.
     """
 
     settings: int = 6
@@ -151,7 +154,8 @@ def choose(table: Table, records: Iterable[Record], budgets: Mapping[str, Budget
     """
     records = list(records)
     chosen = {}
-    for dataset, method, fold in sorted({(record.dataset, record.method, record.fold) for record in records}):
+    places = {(record.dataset, record.method, record.fold if table.by_fold else 0) for record in records}
+    for dataset, method, fold in sorted(places):
         config = _Found(table, records, dataset, method, budgets[dataset]).best(fold)
         if config is not None:
             place = f"{dataset}/{method}/{fold}" if table.by_fold else f"{dataset}/{method}"
@@ -160,28 +164,31 @@ def choose(table: Table, records: Iterable[Record], budgets: Mapping[str, Budget
 
 
 class _Found:
-    """The validation scores of one cell: by fold, and by the setting as it is reported."""
+    """The validation scores of one cell: by fold (0 where all decide), and by the setting as it is reported."""
 
     def __init__(self, table: Table, records: Iterable[Record], dataset: str, method: str, budget: Budget) -> None:
-        cell, self.budget = Cell(dataset, method, "tuned"), budget
+        cell, self.budget, self.shared = Cell(dataset, method, "tuned"), budget, 1 if table.by_fold else budget.folds
         self.configs = list(dict.fromkeys(table.search.settings(dataset, method, budget.settings)))
         names = {}  # of the settings in either stage
         for config in self.configs:
             for epochs in (budget.epochs or config.epochs, config.epochs):
                 short = replace(config, epochs=epochs)
                 names[canonical(table.stored(cell, short))] = config
-        self.scores: dict[tuple[int, bool, Config], dict[int, tuple[float, float]]] = {}
+        self.scores: dict[tuple[int, bool, Config], dict[tuple[int, int], tuple[float, float]]] = {}
+        metric = score_of(table, dataset)
         for record in records:
             tried = names.get(canonical(record.config))
             if tried is not None and (record.dataset, record.method) == (dataset, method):
-                score = record.metrics.get("val_accuracy", 0.0), -record.metrics.get("val_loss", 0.0)
-                place = record.fold, record.seed >= FINAL_SEED, tried
-                self.scores.setdefault(place, {})[record.seed] = score
+                score = record.metrics.get(metric, 0.0), -record.metrics.get("val_loss", 0.0)
+                place = record.fold if table.by_fold else 0, record.seed >= FINAL_SEED, tried
+                if table.by_fold or record.fold < budget.folds:
+                    self.scores.setdefault(place, {})[record.fold, record.seed] = score
 
     def _means(self, fold: int, seeds: int, *, final: bool) -> dict[Config, tuple[float, float]]:
-        """The mean scores of the settings that have been tried with all their seeds."""
+        """The mean scores of the settings that have been tried with all their seeds (and on all folds that decide)."""
         found = {config: self.scores.get((fold, final, config), {}) for config in self.configs}
-        complete = {config: list(scores.values()) for config, scores in found.items() if len(scores) >= max(seeds, 1)}
+        wanted = max(seeds, 1) * (1 if final else self.shared)
+        complete = {config: list(scores.values()) for config, scores in found.items() if len(scores) >= wanted}
         return {
             config: (statistics.fmean(a for a, _ in scores), statistics.fmean(loss for _, loss in scores))
             for config, scores in complete.items()
@@ -209,13 +216,14 @@ def scores_csv(table: Table, records: Iterable[Record]) -> str:
     """Every trial of a search, with the setting and its validation scores; seeds of finals begin at 2,000,000."""
     text, shown = io.StringIO(), table.search.shown
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["dataset", "method", "fold", *shown, *SCORES])
-    default = {"edges": "plain", "l2_on": "all"}  # stored only where it is another
+    scores = dict.fromkeys(["val_accuracy", *(score_of(table, dataset) for dataset in table.datasets)])
+    writer.writerow(["dataset", "method", "fold", *shown, "seed", *scores, "val_loss", "epochs"])
     for record in sorted(records, key=lambda r: (*r.cell, r.fold, r.seed >= FINAL_SEED, r.run)):
-        accuracy, loss = (record.metrics.get(name) for name in ("val_accuracy", "val_loss"))
-        scores = ["" if accuracy is None else f"{accuracy:.2f}", "" if loss is None else f"{loss:.5g}"]
-        settings = [(default | record.config)[name] for name in shown]
-        writer.writerow([record.dataset, record.method, record.fold, *settings, record.seed, *scores, record.epochs])
+        found = [record.metrics.get(name) for name in scores]
+        loss = record.metrics.get("val_loss")
+        numbers = [*("" if score is None else f"{score:.2f}" for score in found), "" if loss is None else f"{loss:.5g}"]
+        settings = [(table.kind.LATER | record.config)[name] for name in shown]  # stored where it is not the default
+        writer.writerow([record.dataset, record.method, record.fold, *settings, record.seed, *numbers, record.epochs])
     return text.getvalue()
 
 

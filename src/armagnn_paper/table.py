@@ -34,7 +34,7 @@ from armagnn_paper.published import Published
 if TYPE_CHECKING:
     from armagnn_paper.search import Search
 
-PER_CENT: Final = ("accuracy", "micro_f1")
+PER_CENT: Final = ("accuracy", "micro_f1", "roc_auc")
 """Metrics that are shares, and reported in per cent."""
 
 MOST_RUNS: Final = 100_000
@@ -84,7 +84,8 @@ class Table:
         usual_runs: how often a dataset is run by a method, unless asked for otherwise.
         most: trials of a batch.
         search: how the protocol ``tuned`` is chosen.
-        metric: the metric that the paper reports.
+        metric: the metric that is reported.
+        metrics: by dataset, where it is another.
         protocols: what the command does by default.
         beyond_datasets: further datasets, done when they are named.
         beyond_protocols: further protocols, done when they are named.
@@ -96,6 +97,7 @@ class Table:
         searched: the protocols that a search chooses, with what their file of choices has after the table's name.
         places: (run, fold) of every trial of a cell, for a number of runs.
         by_fold: every fold chooses its own settings.
+        fixed_splits: the folds are fixed splits of one graph, and trials of different folds are trained together.
     """
 
     name: str
@@ -119,10 +121,16 @@ class Table:
     searched: Mapping[str, str] = field(default_factory=lambda: {"tuned": ""})
     places: Callable[[int], list[tuple[int, int]]] = lambda runs: [(run, 0) for run in range(runs)]
     by_fold: bool = False
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    fixed_splits: bool = False
 
     # ---------------------------------------------------------------------------------------------------------- cells
 
-    def check(self, dataset: str, method: str, protocol: str = "paper") -> None:
+    def metric_of(self, dataset: str) -> str:
+        """The metric that is reported of a dataset."""
+        return self.metrics.get(dataset, self.metric)
+
+    def check(self, dataset: str, method: str, protocol: str = "tuned") -> None:
         """Refuse names that the table does not have."""
         datasets = (*self.datasets, *self.beyond_datasets)
         choice(f"dataset of {self.name}", dataset, datasets)
@@ -229,10 +237,12 @@ class Table:
     def jobs(
         self, trials: Sequence[CellTrial], *, checkpoints: Path, device: str = "cpu", search: bool = False
     ) -> list[Job]:
-        """Group trials into batches: of one protocol, one shape and one fold, as many as a batch may have."""
+        """Group trials into batches: of one protocol, one shape and one fold (unless splits are fixed), and not too
+        many."""
         groups: dict[tuple[Any, ...], list[CellTrial]] = {}
         for trial in trials:
-            groups.setdefault((trial.fold, trial.cell.protocol, *trial.config.shape()), []).append(trial)
+            fold = -1 if self.fixed_splits else trial.fold
+            groups.setdefault((fold, trial.cell.protocol, *trial.config.shape()), []).append(trial)
         jobs = []
         for group in groups.values():
             most = self.most(group[0].config)
@@ -273,7 +283,7 @@ class Job:
     Attributes:
         table: the table that the trials belong to.
         search: they are those of its search: nothing is looked at on test data.
-        trials: those of the batch; they share a fold.
+        trials: those of the batch; they share a fold, unless these are fixed splits.
         data_sha256: checksum of the dataset.
         device: where to train.
         checkpoints: the folder where a long training keeps what it goes on from.
@@ -321,8 +331,11 @@ class Job:
         return replace(self, trials=tuple(trial for key, trial in self._trials_by_key.items() if key in keys))
 
     def settings(self) -> list[Setting]:
-        """What each trial is trained with."""
-        return [experiment_of(trial.config).setting(trial.seed) for trial in self.trials]
+        """What each trial is trained with; of fixed splits, the trial's target is its split."""
+        found = [experiment_of(trial.config).setting(trial.seed) for trial in self.trials]
+        if not table_of(self.table).fixed_splits:
+            return found
+        return [replace(each, target=trial.fold) for each, trial in zip(found, self.trials, strict=True)]
 
     def make(self) -> Trials:
         """Its trials, ready to run; where two have the same setting, it is trained once."""

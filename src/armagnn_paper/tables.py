@@ -46,6 +46,7 @@ from armagnn.training.config import Config
 from armagnn.training.hyperparameters import GRAPHS as HYPERPARAMETERS
 from armagnn.training.hyperparameters import graph_order, group, node_defaults, signal_defaults
 from armagnn_paper import published
+from armagnn_paper.heterophily import HETEROPHILY
 from armagnn_paper.search import Budget, Search, log_uniform
 from armagnn_paper.table import Cell, Table
 
@@ -361,5 +362,5 @@ MOLECULAR: Final = Table(
     by_fold=True,
 )
 
-TABLES: Final[dict[str, Table]] = {table.name: table for table in (NODES, SIGNALS, GRAPHS, MOLECULAR)}
-"""The tables, in the order of the paper."""
+TABLES: Final[dict[str, Table]] = {table.name: table for table in (NODES, SIGNALS, GRAPHS, MOLECULAR, HETEROPHILY)}
+"""The tables, in the order of the paper, and those beyond it."""

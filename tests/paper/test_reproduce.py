@@ -46,7 +46,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[CellTrial]]:
 # -------------------------------------------------------------------------------------------------------------- tables
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", [name for name in TABLES if "paper" in TABLES[name].protocols])
 def test_the_command_names_what_it_does_not_know(name: str, tmp_path: Path) -> None:
     table, store = TABLES[name], tmp_path / "store.sqlite"
     for arguments, message in (

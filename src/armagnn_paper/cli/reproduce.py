@@ -27,7 +27,7 @@ from armagnn_paper.forecast import plan as plan_of
 from armagnn_paper.grid import FINALISTS, STAGES, Grid, write_choices
 from armagnn_paper.search import final_trials, planned_trials, search_trials, write_search
 from armagnn_paper.table import Cell, CellTrial, NotTunedError, Table, work
-from armagnn_paper.tables import GRAPHS, GRIDDED, GRIDDED_METHODS, MOLECULAR, NODES, SIGNALS
+from armagnn_paper.tables import GRAPHS, GRIDDED, GRIDDED_METHODS, HETEROPHILY, MOLECULAR, NODES, SIGNALS
 
 Names = list[str] | None
 Count = int | None
@@ -126,7 +126,7 @@ def searches(table: Table) -> Callable[..., None]:
         finalists: Annotated[Count, searched("Settings that go to the finals; 0: none.")] = None,
         final_seeds: Annotated[Count, searched("Trials of each of them there.")] = None,
         epochs: Annotated[Count, searched("Most epochs of a trial.")] = None,
-        folds: Annotated[Count, searched("Folds that choose, each for itself.", min=1, max=10)] = None,
+        folds: Annotated[Count, searched("Folds that the settings are tried on.", min=1, max=10)] = None,
         plan: Plan = False,
         store: StorePath = DEFAULT_STORE,
         device: Device = "cpu",
@@ -144,9 +144,9 @@ def searches(table: Table) -> Callable[..., None]:
         asked = {name: count for name, count in counts.items() if count is not None}
         for name, count in asked.items():
             integer(name.replace("_", "-"), count, 0 if name.startswith("final") else 1)
-        if table.by_fold and (finalists or final_seeds):
-            raise ParameterError(f"{table.name} has no finals: every fold chooses for itself, from the first stage.")
-        if not table.by_fold and folds not in (None, 1):
+        if (table.by_fold or table.fixed_splits) and (finalists or final_seeds):
+            raise ParameterError(f"{table.name} has no finals: folds choose from the first stage.")
+        if not (table.by_fold or table.fixed_splits) and folds not in (None, 1):
             raise ParameterError(f"folds is {folds}, but {table.name} makes one choice for a cell.")
         budgets = {name: replace(budget, **asked) for name, budget in table.search.budgets.items()}
         cells = [(cell.dataset, cell.method) for cell in _cells(table, dataset, method, ("tuned",))]
@@ -276,3 +276,4 @@ def node_classification_grid(
 graph_signal, graph_signal_search = reproduces(SIGNALS), searches(SIGNALS)
 graph_classification, graph_classification_search = reproduces(GRAPHS), searches(GRAPHS)
 graph_regression, graph_regression_search = reproduces(MOLECULAR), searches(MOLECULAR)
+heterophily, heterophily_search = reproduces(HETEROPHILY), searches(HETEROPHILY)

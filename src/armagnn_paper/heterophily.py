@@ -107,13 +107,13 @@ def space(cell: Cell, count: int, generator: np.random.Generator) -> list[NodesC
         if index == 0:
             hidden, given, lr, l2 = (0.2, 0.0, 0.01, 0.0) if large else (0.5, 0.5, 0.01, 5e-4)
         given = 0.0 if large else given
-        rates = {"input_dropout": given, "hidden_dropout": hidden, "skip_dropout": 0.0}
+        rates: dict[str, Any] = {"input_dropout": given, "hidden_dropout": hidden, "skip_dropout": 0.0}
         shared: dict[str, Any] = {"depth": frame.depth, "hidden": frame.hidden, "norm": frame.norm, "lr": lr, "l2": l2}
         shared["linear_skip"] = frame.linear and method not in OWN_LINEAR
         ends: dict[str, Any] = {"epochs": 500, "patience": 100, "stop_on": "accuracy"}
         if large:
             ends = {"epochs": 1000, "patience": 200, "stop_on": "roc_auc"}
-        own = {"layers": 1} | _own(method, frame, (index + index // 4) % 4, large)
+        own: dict[str, Any] = {"layers": 1} | _own(method, frame, (index + index // 4) % 4, large)
         own["last_stacks"] = own["stacks"]
         found.append(NodesConfig(dataset=dataset, conv=method, **own, **shared, **rates, **ends))
     return found

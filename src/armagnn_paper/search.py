@@ -222,7 +222,7 @@ def scores_csv(table: Table, records: Iterable[Record]) -> str:
         found = [record.metrics.get(name) for name in scores]
         loss = record.metrics.get("val_loss")
         numbers = [*("" if score is None else f"{score:.2f}" for score in found), "" if loss is None else f"{loss:.5g}"]
-        settings = [(table.kind.LATER | record.config)[name] for name in shown]  # stored where it is not the default
+        settings = [{**table.kind.LATER, **record.config}[name] for name in shown]  # stored where it is not the default
         writer.writerow([record.dataset, record.method, record.fold, *settings, record.seed, *numbers, record.epochs])
     return text.getvalue()
 

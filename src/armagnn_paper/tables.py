@@ -46,7 +46,7 @@ from armagnn.training.config import Config
 from armagnn.training.hyperparameters import GRAPHS as HYPERPARAMETERS
 from armagnn.training.hyperparameters import graph_order, group, node_defaults, signal_defaults
 from armagnn_paper import published
-from armagnn_paper.heterophily import HETEROPHILY
+from armagnn_paper.heterophily_table import HETEROPHILY
 from armagnn_paper.search import Budget, Search, log_uniform
 from armagnn_paper.table import Cell, Table
 

@@ -31,7 +31,7 @@ from armagnn_paper.table import Cell, Table
 from armagnn_paper.tables import GRAPHS, MOLECULAR, NODES, SIGNALS, TABLES
 
 PAPERS = {name: table for name, table in TABLES.items() if "paper" in table.protocols}
-"""The tables of the paper; `test_heterophily` has that beyond it."""
+"""The tables of the paper; `test_heterophily_table` has that beyond it."""
 EVERY = [(table, dataset) for table in PAPERS.values() for dataset in table.datasets]
 each_dataset = pytest.mark.parametrize(("table", "dataset"), EVERY, ids=[f"{t.name}-{d}" for t, d in EVERY])
 

@@ -22,7 +22,7 @@ from armagnn_paper.table import Cell, CellTrial, NotTunedError, Table, metrics_o
 from armagnn_paper.tables import GRAPHS, MOLECULAR, NODES, SIGNALS, TABLES
 
 PAPERS = {name: table for name, table in TABLES.items() if "paper" in table.protocols}
-"""The tables of the paper; `test_heterophily` has that beyond it."""
+"""The tables of the paper; `test_heterophily_table` has that beyond it."""
 each_table = pytest.mark.parametrize("table", PAPERS.values(), ids=list(PAPERS))
 
 

@@ -22,7 +22,7 @@ from armagnn_paper.tables import GRAPHS, LONG, METHODS, MOLECULAR, NODES, SIGNAL
 from tiny_signals import tiny
 
 PAPERS = {name: table for name, table in TABLES.items() if "paper" in table.protocols}
-"""The tables of the paper; `test_heterophily` has that beyond it."""
+"""The tables of the paper; `test_heterophily_table` has that beyond it."""
 EVERY = [
     (table, dataset) for table in PAPERS.values() for dataset in (*table.datasets, *table.beyond_datasets)
 ]  # fmt: skip

@@ -25,7 +25,7 @@ from armagnn_paper.cli import TITLES
 from armagnn_paper.forecast import assumptions, known_times
 from armagnn_paper.forecast import plan as plan_of
 from armagnn_paper.grid import FINALISTS, STAGES, Grid, write_choices
-from armagnn_paper.heterophily import HETEROPHILY
+from armagnn_paper.heterophily_table import HETEROPHILY
 from armagnn_paper.search import final_trials, planned_trials, search_trials, write_search
 from armagnn_paper.table import Cell, CellTrial, NotTunedError, Table, work
 from armagnn_paper.tables import GRAPHS, GRIDDED, GRIDDED_METHODS, MOLECULAR, NODES, SIGNALS

@@ -14,7 +14,16 @@ import armagnn_paper.table as tables
 from armagnn.data.sets.heterophily import parse_splits_file
 from armagnn.errors import ParameterError
 from armagnn.training.record import Record
-from armagnn_paper.heterophily import DATASETS, DEGREES, FRAMES, HETEROPHILY, LARGE, METHODS, OWN_LINEAR, SMALL_FRAMES
+from armagnn_paper.heterophily_table import (
+    DATASETS,
+    DEGREES,
+    FRAMES,
+    HETEROPHILY,
+    LARGE,
+    METHODS,
+    OWN_LINEAR,
+    SMALL_FRAMES,
+)
 from armagnn_paper.search import FIRST_SEED, Budget, choose, scores_csv, search_trials
 from armagnn_paper.table import Cell, metrics_of, work
 

@@ -29,7 +29,7 @@ SPLITS: Final = 10
 
 
 @dataclass(frozen=True)
-class Frame:
+class NetFrame:
     """What a setting has in common with those of the other methods, besides its rates.
 
     Attributes:
@@ -47,25 +47,25 @@ class Frame:
 
 FRAMES: Final = {
     "minesweeper": (
-        Frame(12, 64, "batch", True),
-        Frame(2, 64, "batch", True),
-        Frame(6, 64, "batch", True),
-        Frame(12, 64, "batch", False),
+        NetFrame(12, 64, "batch", True),
+        NetFrame(2, 64, "batch", True),
+        NetFrame(6, 64, "batch", True),
+        NetFrame(12, 64, "batch", False),
     ),
     "tolokers": (
-        Frame(6, 64, "batch", True),
-        Frame(2, 64, "batch", True),
-        Frame(4, 64, "batch", True),
-        Frame(6, 64, "batch", False),
+        NetFrame(6, 64, "batch", True),
+        NetFrame(2, 64, "batch", True),
+        NetFrame(4, 64, "batch", True),
+        NetFrame(6, 64, "batch", False),
     ),
 }
 """The frames of the large sets; setting i has the frame i mod 4."""
 
 SMALL_FRAMES: Final = (
-    Frame(2, 64, "none", True),
-    Frame(4, 64, "batch", True),
-    Frame(2, 64, "none", False),
-    Frame(2, 256, "layer", True),
+    NetFrame(2, 64, "none", True),
+    NetFrame(4, 64, "batch", True),
+    NetFrame(2, 64, "none", False),
+    NetFrame(2, 256, "layer", True),
 )
 """Those of the others."""
 
@@ -79,7 +79,7 @@ DEGREES: Final = {2: (10, 5), 4: (5, 3), 6: (3, 2), 12: (2, 1)}
 """The two degrees of a polynomial layer, by the depth of the network: depth times degree is 20 to 24, or about half."""
 
 
-def _own(method: str, frame: Frame, turn: int, large: bool) -> dict[str, Any]:
+def _own(method: str, frame: NetFrame, turn: int, large: bool) -> dict[str, Any]:
     """What a method alone has, in one of four turns."""
     depth, second = frame.depth, turn % 2
     if method == "arma":

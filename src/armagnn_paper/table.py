@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import torch
 
 from armagnn.checks import choice, integer
-from armagnn.errors import ParameterError, UnknownNameError
+from armagnn.errors import ParameterError
 from armagnn.sealed import read_sealed
 from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.config import Config
@@ -84,8 +84,7 @@ class Table:
         usual_runs: how often a dataset is run by a method, unless asked for otherwise.
         most: trials of a batch.
         search: how the protocol ``tuned`` is chosen.
-        metric: the metric that is reported.
-        metrics: by dataset, where it is another.
+        metric: the metric that is reported; `metrics` has it by dataset, where it is another.
         protocols: what the command does by default.
         beyond_datasets: further datasets, done when they are named.
         beyond_protocols: further protocols, done when they are named.
@@ -237,12 +236,11 @@ class Table:
     def jobs(
         self, trials: Sequence[CellTrial], *, checkpoints: Path, device: str = "cpu", search: bool = False
     ) -> list[Job]:
-        """Group trials into batches: of one protocol, one shape and one fold (unless splits are fixed), and not too
-        many."""
+        """Group trials into batches: of one protocol, one shape and (unless splits are fixed) one fold."""
         groups: dict[tuple[Any, ...], list[CellTrial]] = {}
         for trial in trials:
-            fold = -1 if self.fixed_splits else trial.fold
-            groups.setdefault((fold, trial.cell.protocol, *trial.config.shape()), []).append(trial)
+            place = (-1 if self.fixed_splits else trial.fold, trial.cell.protocol)
+            groups.setdefault((*place, *trial.config.shape()), []).append(trial)
         jobs = []
         for group in groups.values():
             most = self.most(group[0].config)
@@ -283,7 +281,7 @@ class Job:
     Attributes:
         table: the table that the trials belong to.
         search: they are those of its search: nothing is looked at on test data.
-        trials: those of the batch; they share a fold, unless these are fixed splits.
+        trials: those of the batch; they share a fold, unless these are splits.
         data_sha256: checksum of the dataset.
         device: where to train.
         checkpoints: the folder where a long training keeps what it goes on from.
@@ -332,10 +330,9 @@ class Job:
 
     def settings(self) -> list[Setting]:
         """What each trial is trained with; of fixed splits, the trial's target is its split."""
-        found = [experiment_of(trial.config).setting(trial.seed) for trial in self.trials]
-        if not table_of(self.table).fixed_splits:
-            return found
-        return [replace(each, target=trial.fold) for each, trial in zip(found, self.trials, strict=True)]
+        splits = table_of(self.table).fixed_splits
+        found = [(experiment_of(trial.config).setting(trial.seed), trial.fold) for trial in self.trials]
+        return [replace(each, target=fold) if splits else each for each, fold in found]
 
     def make(self) -> Trials:
         """Its trials, ready to run; where two have the same setting, it is trained once."""
@@ -399,6 +396,4 @@ def table_of(name: str) -> Table:
     """The table of a name (workers of other processes know the tables by their names)."""
     from armagnn_paper.tables import TABLES
 
-    if name not in TABLES:
-        raise UnknownNameError("table", name, TABLES)
-    return TABLES[name]
+    return TABLES[choice("table", name, TABLES)]

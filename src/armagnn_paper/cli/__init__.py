@@ -28,6 +28,7 @@ COMMANDS: Final[dict[str, Lazy | Group]] = {
             "node-classification-grid": Lazy(
                 f"{REPRODUCE}:node_classification_grid", "The search of its protocol grid."
             ),
+            "news-baselines": Lazy(f"{EXPERIMENTS}:news_baselines", "20news without a graph: naive Bayes and others."),
             "convergence": Lazy(f"{EXPERIMENTS}:convergence", "Theorem 1: ARMA iterated until it converges."),
             "reservoir": Lazy(f"{EXPERIMENTS}:reservoir", "Reservoir ARMA: random stacks, a trained readout."),
             "pace": Lazy(f"{EXPERIMENTS}:pace", "Measure the seconds of an epoch of every cell, for --plan."),

@@ -185,6 +185,19 @@ def learned(
     _save(what_was_learned.draw_learned(mu, found, opened.config.title), out, console)
 
 
+def news_baselines(
+    out: Annotated[Path, typer.Option(help="The table to write.")] = Path("results", "news-baselines.csv"),
+) -> None:
+    """Classify the documents of 20news without a graph, by scikit-learn, on the features that the networks see."""
+    from armagnn.data import load_signals
+    from armagnn_paper.news_baselines import baselines, write_baselines
+
+    found = baselines(load_signals("20news"))
+    write_baselines(found, out)
+    for each in found:
+        output_console().print(f"{each.method}: {each.accuracy:.2f} %", highlight=False)
+
+
 def claims(
     name: Annotated[list[str] | None, typer.Argument(help="Which claims; by default all.")] = None,
     runs: Annotated[int, typer.Option(min=1, help="Trials of everything, with the seeds 0, 1, ...")] = RUNS,

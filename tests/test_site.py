@@ -62,6 +62,14 @@ def test_every_link_within_leads_somewhere(pages: dict[Path, Page]) -> None:
     assert list(dead_links(pages)) == []
 
 
+def test_every_script_of_the_gallery_has_run_and_drawn(pages: dict[Path, Page]) -> None:
+    scripts = sorted((ROOT / "examples" / "gallery").glob("*.py"))
+    assert len(scripts) >= 6
+    for script in scripts:
+        links = pages[SITE / "gallery" / f"{script.stem}.html"].links
+        assert sum(f"sphx_glr_{script.stem}_" in link and link.endswith(".png") for link in links) >= 1, script.name
+
+
 def test_pages_ask_nothing_of_other_machines(pages: dict[Path, Page]) -> None:
     """Links to others are for people to follow; styles, scripts, fonts and pictures come with the page."""
     for path in pages:

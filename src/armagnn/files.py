@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from armagnn.errors import WriteError
+from armagnn.errors import DataError, ParameterError, WriteError, shown
 
 
 def read_plain(path: Path, most: int) -> bytes:
@@ -26,6 +27,39 @@ def read_plain(path: Path, most: int) -> bytes:
         if found.st_size > most:
             raise OSError(errno.EFBIG, f"{found.st_size} bytes, of at most {most}", str(path))
         return file.read(found.st_size + 1)  # Python takes memory for as much as is asked for
+
+
+def path_of(name: Any) -> str:
+    """Return a name, or a path, as text; it stays as it is, as ``./mutag`` is a folder and ``mutag`` a name.
+
+    Example:
+        >>> path_of(Path("my", "graphs")) == os.path.join("my", "graphs")
+        True
+    """
+    try:
+        return os.fsdecode(name)
+    except Exception as error:  # of no path: TypeError; a foreign __fspath__ may raise anything
+        raise ParameterError(f"a dataset is given by its name or by a path, got {shown(name)}.") from error
+
+
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    """Read a file, or say in one sentence why it cannot be read."""
+    path = path_of(path)
+    try:
+        kind = os.stat(path).st_mode
+        if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):  # a pipe would wait for someone who writes
+            raise DataError(f"{path}: is not a file, but a pipe or a device. Write its content to a file.")
+        return Path(path).read_bytes()
+    except (OSError, ValueError, MemoryError) as error:  # of a name that no file can have: ValueError
+        if isinstance(error, DataError):
+            raise
+        why = error.strerror if isinstance(error, OSError) else error or "it is larger than the memory"
+        raise DataError(f"{path}: cannot be read ({why}). Check the path and its permissions.") from error
+
+
+def sha256_of(content: bytes) -> str:
+    """Return the SHA-256 of a file."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def write_atomic(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:

@@ -6,7 +6,7 @@ The first three names are torch's own functions, so that asking costs nothing mo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, TypeVar
 
 import torch
@@ -49,6 +49,21 @@ def recording() -> bool:
         or bool(torch._C._len_torch_dispatch_stack())
         or torch._C._get_tracing_state() is not None
     )
+
+
+def normal_mode() -> AbstractContextManager[Any]:
+    """Leave ``torch.inference_mode`` for what is kept: a tensor made there could not serve training later."""
+    if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
+        return nullcontext()
+    return torch.inference_mode(False)
+
+
+def lasting() -> bool:
+    """Return whether tensors made now last: those of an export or of a mode of torch are fake, and must not be kept.
+
+    Code that torch.compile traces may keep them: the compiler then keeps the real ones.
+    """
+    return torch.compiler.is_dynamo_compiling() or not recording()
 
 
 # ----------------------------------------------------------------------------------------------------------------- vmap

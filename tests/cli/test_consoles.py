@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 from armagnn.bench import Comparison
 from armagnn.bench import table as bench_table
-from armagnn.cli import app, consoles
+from armagnn.cli import app
+from armagnn.cli.app import IN_ASCII, _in_ascii, whole_table
 from armagnn.cli.progress import TableProgress
 from armagnn.data import CATALOGUE
 from armagnn.training import NodesConfig, train
@@ -140,7 +141,7 @@ def test_no_name_is_cut_off_at_80_columns(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_whole_table_folds_what_has_no_room() -> None:
     console = Console(width=24, file=io.StringIO(), color_system=None)
-    table = consoles.whole_table("name", "file")
+    table = whole_table("name", "file")
     assert isinstance(table, Table)
     table.add_row("a-long-name", "x" * 30)
     console.print(table)
@@ -177,7 +178,7 @@ def test_a_process_with_ascii_streams(tmp_path: Path) -> None:
 
 
 def test_what_has_no_ascii_is_a_question_mark() -> None:
-    assert consoles._in_ascii(UnicodeEncodeError("ascii", "a±Ж", 1, 3, "")) == ("+-?", 3)
-    assert all(text.isascii() for text in consoles.IN_ASCII.values())
+    assert _in_ascii(UnicodeEncodeError("ascii", "a±Ж", 1, 3, "")) == ("+-?", 3)
+    assert all(text.isascii() for text in IN_ASCII.values())
     with pytest.raises(UnicodeDecodeError):
-        consoles._in_ascii(UnicodeDecodeError("ascii", b"\xff", 0, 1, ""))
+        _in_ascii(UnicodeDecodeError("ascii", b"\xff", 0, 1, ""))

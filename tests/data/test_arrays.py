@@ -11,20 +11,10 @@ import pytest
 import torch
 
 from armagnn.data import load
-from armagnn.data.arrays import (
-    as_array,
-    check_digest,
-    class_labels,
-    digest_of,
-    integers,
-    on_device,
-    pack_arrays,
-    path_of,
-    read_arrays,
-    read_file,
-    reals,
-)
+from armagnn.data.arrays import as_array, class_labels, digest_of, integers, on_device, pack_arrays, read_arrays, reals
+from armagnn.data.catalogue import check_digest
 from armagnn.errors import DataError, DeviceError, DTypeError, ParameterError
+from armagnn.files import path_of, read_file
 
 
 def test_objects_are_never_packed() -> None:

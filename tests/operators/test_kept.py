@@ -21,7 +21,8 @@ from torch.utils import _pytree as pytree
 
 from armagnn import GraphOperator
 from armagnn.operators import kept as module
-from armagnn.operators.kept import lasting, may_be_kept, once_per_operator, remembered
+from armagnn.operators.kept import may_be_kept, once_per_operator, remembered
+from armagnn.torch_private import lasting
 
 
 class Thing:

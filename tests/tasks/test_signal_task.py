@@ -11,13 +11,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from armagnn import kernels
+from armagnn import kernels, processors
 from armagnn.data.signals import SignalsDataset
 from armagnn.errors import ParameterError, ShapeError
 from armagnn.kernels.random import source
 from armagnn.operators import GraphOperator, batches_of, coarsen, knn_graph
 from armagnn.tasks.signal_task import SignalNet, SignalTask, pooled_nodes
-from armagnn.training import surroundings
 from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.outcome import Setting
 from armagnn.training.trainer import run_trials
@@ -190,7 +189,7 @@ def test_a_trial_alone_is_the_one_among_others() -> None:
 
 @pytest.mark.parametrize("way", ["run", "in turns", "saved"])
 def test_memory_is_kept_while_trials_train_and_no_longer(tmp_path: Path, way: str) -> None:
-    if surroundings._glibc() is None:
+    if processors._glibc() is None:
         pytest.skip("another C library, or the user's own settings")
     trials = trials_of([0])
     ways = {
@@ -200,9 +199,9 @@ def test_memory_is_kept_while_trials_train_and_no_longer(tmp_path: Path, way: st
     }
     training = ways[way]()
     next(training)
-    assert surroundings._keeping == 1
+    assert processors._keeping == 1
     training.close()
-    assert surroundings._keeping == 0
+    assert processors._keeping == 0
 
 
 def test_a_training_goes_on_from_its_checkpoint(tmp_path: Path) -> None:

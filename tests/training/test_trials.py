@@ -17,7 +17,7 @@ from armagnn.kernels.random import keys, seeded, source
 from armagnn.tasks import NodeNet, NodeTask
 from armagnn.tasks.node_task import accuracy, cross_entropy
 from armagnn.training import Outcome, Setting, Trials
-from armagnn.training.surroundings import make_current
+from armagnn.training.cuda_graphs import make_current
 from armagnn.training.trials import DRAWS
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {

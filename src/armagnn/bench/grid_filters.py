@@ -17,9 +17,10 @@ import scipy.linalg
 import scipy.sparse
 
 from armagnn.checks import integer
-from armagnn.data.arrays import check_digest, read_arrays, read_file
-from armagnn.data.catalogue import DATA_VARIABLE, folders
+from armagnn.data.arrays import read_arrays
+from armagnn.data.catalogue import DATA_VARIABLE, check_digest, folders
 from armagnn.errors import DataError
+from armagnn.files import read_file
 
 Array = npt.NDArray[Any]
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from armagnn import checks
-from armagnn.cli.consoles import notes_console, output_console
+from armagnn.cli.app import notes_console, output_console
 from armagnn.data.tables.edge_tables import UNKNOWN, read_edges
 from armagnn.data.tables.frame import Frame, NodeIds
 from armagnn.data.tables.node_tables import find_id

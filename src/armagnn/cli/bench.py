@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from armagnn.cli.consoles import output_console
+from armagnn.cli.app import output_console
 from armagnn.errors import DeviceError
 from armagnn.files import check_writable
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from armagnn import data as room
-from armagnn.cli.consoles import table_console, whole_table
+from armagnn.cli.app import table_console, whole_table
 from armagnn.data.arrays import pack_arrays
 from armagnn.data.catalogue import find_entry
 from armagnn.data.dataset_statistics import DatasetStatistics

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from armagnn.cli.consoles import notes_console, output_console
+from armagnn.cli.app import notes_console, output_console
 from armagnn.errors import ParameterError
 from armagnn.files import check_writable, write_atomic
 

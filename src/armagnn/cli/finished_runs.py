@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from armagnn import training
-from armagnn.cli.consoles import notes_console, output_console
+from armagnn.cli.app import notes_console, output_console
 from armagnn.errors import ParameterError
 from armagnn.files import check_writable, write_atomic
 

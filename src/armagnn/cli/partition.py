@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from armagnn.cli.consoles import notes_console, output_console
+from armagnn.cli.app import notes_console, output_console
 from armagnn.cli.stage_bars import StageBars
 from armagnn.data import NodeDataset, load
 from armagnn.distributed.edge_stream import EdgeStream

@@ -21,7 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from armagnn import training
-from armagnn.cli.consoles import whole_table
+from armagnn.cli.app import whole_table
 from armagnn.training.config import Config
 from armagnn.training.outcome import Outcome
 from armagnn.training.record import CellName, Record

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
-from armagnn.cli.consoles import notes_console, output_console
+from armagnn.cli.app import notes_console, output_console
 from armagnn.errors import ParameterError, RunError
 from armagnn.training.config import Config, config_of, data_name, kinds
 from armagnn.training.shared_options import RUN, TABLES, layer_names

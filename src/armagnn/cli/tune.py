@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from armagnn.cli.consoles import notes_console, output_console, table_console, whole_table
+from armagnn.cli.app import notes_console, output_console, table_console, whole_table
 from armagnn.cli.train import folder_of, options_of, prepared, refuse_before
 from armagnn.training.config import Config, config_of, kinds
 from armagnn.training.shared_options import TABLES

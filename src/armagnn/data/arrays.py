@@ -1,25 +1,32 @@
-"""Named arrays from the bytes of an ``.npz`` file and back, without pickle, and the checks of all kinds of file."""
+"""Named arrays from the bytes of an ``.npz`` file and back, without pickle, and the checks of all kinds of file.
+
+No bomb of a few bytes fills the memory: an archive may unpack to 1 GiB, or to four times its own size, or to what the
+environment variable ``ARMAGNN_MAX_UNPACKED`` says (bytes, or a number with K, M, G or T). A large array must have the
+sizes that others imply. Both are checked before anything is unpacked; no reader takes more than was declared.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import math
 import os
-import stat
-from collections.abc import Iterable, Iterator
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, replace
-from pathlib import Path
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import torch
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 from torch import Tensor
 
 from armagnn.checks import device as check_device
-from armagnn.checks import instance, tensor
-from armagnn.data.archives import ArrayArchive, Axes, agree
+from armagnn.checks import tensor
 from armagnn.errors import ArmagnnError, DataError, DTypeError, ParameterError, shown
 from armagnn.operators import CSR
 
@@ -37,13 +44,211 @@ NUMPYS: Final = (torch.float16, torch.float32, torch.float64)
 """Reals that numpy has, too."""
 
 
+VARIABLE: Final = "ARMAGNN_MAX_UNPACKED"
+LIMIT: Final = 2**30
+RATIO: Final = 4
+"""An archive may unpack to this many times its own size: honest arrays, saved without compression, do not shrink."""
+LARGE: Final = 2**24
+"""Bytes from which on an array must have the sizes that others imply; smaller ones are checked when they are read."""
+MANY: Final = 0xFFFF
+"""What an archive says of more files than two bytes can count."""
+HEADER: Final = 10_000
+"""The longest description of an array that is read."""
+
+Axis = int | str | tuple[str, int]
+Axes = Mapping[str, tuple[Axis, ...]]
+"""The axes of each array that a kind of file may hold: a number; a name, which is one size wherever it stands; a name
+and what is added to it, ``("N", 1)``; or ``"<N"``, at most N. Axes that follow are free."""
+
+
+def limit() -> int:
+    """Return how many bytes an archive may unpack to: the value of the environment variable, or 1 GiB."""
+    text = os.environ.get(VARIABLE, "").strip()
+    if not text:
+        return LIMIT
+    found = re.fullmatch(r"(\d{1,15})\s*([KMGT]?)(i?B)?", text, re.IGNORECASE)
+    if not found:
+        raise ParameterError(f"{VARIABLE} is {shown(text)}; it must be a number of bytes, such as 4G.")
+    power: int = " KMGT".index(found[2].upper() or " ")
+    return int(found[1]) << (10 * power)
+
+
+def check_size(unpacked: int, packed: int, source: str) -> None:
+    """Refuse an archive of `packed` bytes that would unpack to too many."""
+    most = max(limit(), RATIO * packed)
+    if unpacked > most:
+        raise DataError(
+            f"{source}: would take {_size(unpacked)} of memory, more than the limit of {_size(most)}. If it is right, "
+            f"set the environment variable {VARIABLE} to a larger limit, such as {-(-unpacked // 2**30)}G."
+        )
+
+
+def gunzip(content: bytes, source: str) -> bytes:
+    """Unpack gzipped bytes (of one member or several) as far as the limit.
+
+    Example:
+        >>> import gzip
+        >>> gunzip(gzip.compress(b"text"), "a.gz")
+        b'text'
+    """
+    most, total, rest = max(limit(), RATIO * len(content)), 0, content
+    parts: list[bytes] = []
+    while rest or not parts:
+        one = zlib.decompressobj(wbits=31)
+        try:
+            parts.append(one.decompress(rest, most - total + 1))
+        except zlib.error as error:
+            raise DataError(f"{source}: not gzipped, or damaged ({error}). Fetch it again.") from error
+        total += len(parts[-1])
+        if total > most:
+            check_size(total, len(content), source)
+        if not one.eof:
+            raise DataError(f"{source}: gzipped, but truncated. Fetch it again.")
+        rest = one.unused_data.lstrip(b"\0")
+    return b"".join(parts)
+
+
+def open_zip(content: bytes, source: str) -> zipfile.ZipFile:
+    """Open a zip archive, if what it declares is not too much."""
+    archive = zipfile.ZipFile(io.BytesIO(content))
+    check_size(sum(member.file_size for member in archive.infolist()), len(content), source)
+    return archive
+
+
+@dataclass(frozen=True)
+class Header:
+    """What an array in an archive is declared to be."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def size(self) -> int:
+        """Bytes of its numbers."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+class ArrayArchive:
+    """The arrays of an ``.npz`` file: all are described, and read when they are asked for. Never a pickle.
+
+    Every member is opened when the archive is, so damage to the name of one cannot make it vanish unseen; nor can
+    damage to the list of members, as the archive says how many there are. zip's own CRC-32 vouches for what is read.
+
+    Example:
+        >>> file = io.BytesIO()
+        >>> np.savez(file, y=np.arange(3))
+        >>> archive = ArrayArchive(file.getvalue(), "mine.npz")
+        >>> archive.headers["y"].shape, archive.read(["y"])
+        ((3,), {'y': array([0, 1, 2])})
+    """
+
+    def __init__(self, content: bytes, source: str) -> None:
+        self.source = source
+        self._zip = open_zip(content, source)
+        members = self._zip.infolist()
+        if _listed(content) not in (len(members), MANY):
+            raise DataError(f"{source}: lists {len(members)} arrays of {_listed(content)}: the file is corrupt.")
+        self.headers: dict[str, Header] = {}
+        for member in members:
+            name = member.filename.removesuffix(".npy")
+            if name == member.filename or name in self.headers:
+                raise DataError(
+                    f"{source}: holds {shown(member.filename)}, which is no array (NAME.npy), or one again."
+                )
+            self.headers[name] = self._header(member)
+
+    def _header(self, member: zipfile.ZipInfo) -> Header:
+        """Return what a member says of itself, which must be what the archive says of it."""
+        where = f"{self.source}: {member.filename}"
+        with self._zip.open(member) as file:
+            start = file.read(len(npy.MAGIC_PREFIX))
+            if start != npy.MAGIC_PREFIX:
+                what = "a pickle, which is never read" if start[:1] == b"\x80" else "not an array of numpy"
+                raise DataError(f"{where} is {what}: save arrays of numbers by numpy.savez.")
+            version = tuple(file.read(2))
+            if version == (1, 0):
+                shape, _, dtype = npy.read_array_header_1_0(file, max_header_size=HEADER)
+            elif version == (2, 0):
+                shape, _, dtype = npy.read_array_header_2_0(file, max_header_size=HEADER)
+            else:
+                raise DataError(f"{where} is of version {version} of numpy's format, which is not read here.")
+            found, start_of_numbers = Header(shape, dtype), file.tell()
+        if dtype.hasobject:
+            raise DataError(f"{where} holds Python objects, which only pickle could read: save numbers or text.")
+        if found.size != member.file_size - start_of_numbers or min(found.shape, default=0) < 0 or not dtype.itemsize:
+            raise DataError(
+                f"{where} declares {found.size} bytes of numbers, but {member.file_size - start_of_numbers} are there: "
+                "the file is corrupt."
+            )
+        return found
+
+    def read(self, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+        """Return arrays by name."""
+        found = {}
+        for name in names:
+            with self._zip.open(f"{name}.npy") as file:
+                found[name] = npy.read_array(file, allow_pickle=False, max_header_size=HEADER)
+                if file.read(1):
+                    raise DataError(f"{self.source}: {name}.npy is longer than it declares: the file is corrupt.")
+        return found
+
+
+def agree(headers: Mapping[str, Header], axes: Axes, source: str) -> None:
+    """Refuse a large array whose sizes are not those that the other arrays imply."""
+    known: dict[str, dict[str, int]] = {}
+    bounds: list[tuple[str, str, int]] = []
+    for name in (name for name in axes if name in headers):
+        _check_shape(name, headers[name], axes[name], source)
+        for axis, size in zip(axes[name], headers[name].shape, strict=False):
+            symbol, more = axis if isinstance(axis, tuple) else (str(axis), 0)
+            if symbol.startswith("<"):
+                bounds.append((name, symbol[1:], size))
+            elif not isinstance(axis, int):
+                known.setdefault(symbol, {})[name] = size - more
+    pairs = [(name, other) for name, symbol, size in bounds for other, most in known.get(symbol, {}).items()
+             if size > most]  # fmt: skip
+    for sizes in known.values():
+        pairs += [(name, other) for name in sizes for other in sizes if sizes[name] != sizes[other]]
+    for name, other in pairs:
+        one, two = headers[name], headers[other]
+        if max(one.size, two.size) >= LARGE:
+            raise DataError(
+                f"{source}: {name} of shape {one.shape} does not fit {other} of shape {two.shape}; they must have one "
+                "length in common."
+            )
+
+
+def _check_shape(name: str, found: Header, axes: tuple[Axis, ...], source: str) -> None:
+    """Refuse a large array that lacks an axis, or has one of another size than it always has."""
+    sizes = zip(axes, found.shape, strict=False)
+    wrong = len(found.shape) < len(axes) or any(isinstance(axis, int) and axis != size for axis, size in sizes)
+    if wrong and found.size >= LARGE:
+        raise DataError(f"{source}: {name} has shape {found.shape}, which is not that of {name}.")
+
+
+def _listed(content: bytes) -> int:
+    """Return how many files a zip archive says, at its end, that it has."""
+    end = content.rfind(b"PK\x05\x06")
+    return int.from_bytes(content[end + 10 : end + 12], "little")
+
+
+def _size(count: int) -> str:
+    """Return bytes in words.
+
+    Example:
+        >>> _size(3 * 2**30), _size(2**20 + 2**19)
+        ('3.0 GiB', '1.5 MiB')
+    """
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
+
+
 def read_arrays(
     content: bytes, names: Iterable[str], source: str, *, what: str = "node-classification", axes: Axes | None = None
 ) -> Arrays:
     """Read arrays from the bytes of an ``.npz`` file; `source` names the file in errors.
 
     The file must have the arrays `names`; those of `axes` are read, too, where they are there. A file that would take
-    too much memory is refused before it is unpacked: see :mod:`armagnn.data.archives`.
+    too much memory is refused before it is unpacked.
 
     Example:
         >>> content = pack_arrays({"y": np.arange(3)})
@@ -133,58 +338,7 @@ def digest_of(arrays: Arrays) -> str:
     return found.hexdigest()
 
 
-def path_of(name: Any) -> str:
-    """Return a name, or a path, as text; it stays as it is, as ``./mutag`` is a folder and ``mutag`` a name.
-
-    Example:
-        >>> path_of(Path("my", "graphs")) == os.path.join("my", "graphs")
-        True
-    """
-    try:
-        return os.fsdecode(name)
-    except Exception as error:  # of no path: TypeError; a foreign __fspath__ may raise anything
-        raise ParameterError(f"a dataset is given by its name or by a path, got {shown(name)}.") from error
-
-
-def read_file(path: str | os.PathLike[str]) -> bytes:
-    """Read a file, or say in one sentence why it cannot be read."""
-    path = path_of(path)
-    try:
-        kind = os.stat(path).st_mode
-        if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):  # a pipe would wait for someone who writes
-            raise DataError(f"{path}: is not a file, but a pipe or a device. Write its content to a file.")
-        return Path(path).read_bytes()
-    except (OSError, ValueError, MemoryError) as error:  # of a name that no file can have: ValueError
-        if isinstance(error, DataError):
-            raise
-        why = error.strerror if isinstance(error, OSError) else error or "it is larger than the memory"
-        raise DataError(f"{path}: cannot be read ({why}). Check the path and its permissions.") from error
-
-
-def sha256_of(content: bytes) -> str:
-    """Return the SHA-256 of a file."""
-    return hashlib.sha256(content).hexdigest()
-
-
-def check_digest(content: bytes, source: str, *accepted: str | None) -> str:
-    """Return the SHA-256 of `content`; where `accepted` names any, it must be one of them."""
-    for sha256 in accepted:
-        instance("sha256", sha256, (str, type(None)), "a checksum in hexadecimal, or None")
-    digest = sha256_of(content)
-    known = [sha256 for sha256 in accepted if sha256 is not None]
-    if known and digest not in known:
-        raise DataError(
-            f"{source}: SHA-256 is {digest[:12]}..., not {known[0][:12]}...: the file is corrupt, truncated or "
-            "another release. Fetch it again."
-        )
-    return digest
-
-
 NO_LABEL = -1
-LARGEST_ERROR: Final = 0.01
-"""Of a deviation, what float32 may round away."""
-CONSTANT: Final = 1e-12
-"""Of the size of float64 numbers, a deviation that is itself their rounding."""
 
 
 def integers(
@@ -230,46 +384,6 @@ def single(array: NDArray[Any], where: str, what: str = "features") -> NDArray[n
     if not np.isfinite(array).all():
         raise DataError(f"{where} has NaN or infinite {what}. Replace or remove them.")
     return array
-
-
-def check_precision(array: NDArray[Any], where: str) -> None:
-    """Refuse reals to learn from, (N,) or (N, F), with a column whose differences float32 would round away.
-
-    Example:
-        >>> check_precision(np.array([1e9, 1e9 + 1, 1e9 + 2]), "y")  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        ...
-        armagnn.errors.DataError: y, column 1: varies by 0.816 around 1e+09, which float32 rounds away: subtract ...
-    """
-    if array.dtype.kind != "f" or np.can_cast(array.dtype, np.float32) or not array.size or array.ndim not in (1, 2):
-        return
-    for number, column in enumerate(array.reshape(len(array), -1).T, 1):
-        wide = column.astype(np.float64)
-        with np.errstate(all="ignore"):  # NaN and what float32 cannot hold are refused elsewhere
-            deviation, error = wide.std(), np.abs(wide - wide.astype(np.float32)).max()
-        if error > LARGEST_ERROR * deviation and deviation > CONSTANT * np.abs(wide).max():
-            raise DataError(
-                f"{where}, column {number}: varies by {deviation:.3g} around {wide.mean():.6g}, which float32 rounds "
-                "away: subtract its mean and divide by its deviation before."
-            )
-
-
-def check_varied(targets: NDArray[Any], where: str, of: str = "graphs") -> None:
-    """Refuse real targets (G, T) of graphs, or of other things, with a column in which all are the same.
-
-    Example:
-        >>> check_varied(np.array([[1.0, 0.5], [2.0, 0.5]]), "y")
-        Traceback (most recent call last):
-        ...
-        armagnn.errors.DataError: y, column 2: all graphs have the target 0.5; there is nothing to learn. Leave it out.
-    """
-    same = (targets == targets[:1]).all(axis=0)
-    if len(targets) > 1 and same.any():
-        column = int(same.argmax())
-        raise DataError(
-            f"{where}, column {column + 1}: all {of} have the target {targets[0, column]:g}; there is nothing to "
-            "learn. Leave it out."
-        )
 
 
 def class_labels(arrays: Arrays, count: int, source: str, of: str = "nodes") -> tuple[NDArray[np.int64], int]:

@@ -21,10 +21,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from armagnn.checks import choice
-from armagnn.data.arrays import read_file
+from armagnn.checks import choice, instance
 from armagnn.errors import DataError, ParameterError, shown
-from armagnn.files import write_atomic
+from armagnn.files import read_file, sha256_of, write_atomic
 
 Kind = Literal["nodes", "multilabel", "graphs", "images", "documents", "signals", "molecules", "splits"]
 KINDS: Final = get_args(Kind)
@@ -112,6 +111,20 @@ def find_entry(name: str) -> Entry:
         return CATALOGUE[name]
     known = all_entries()
     return known[choice("dataset", name, known)]
+
+
+def check_digest(content: bytes, source: str, *accepted: str | None) -> str:
+    """Return the SHA-256 of `content`; where `accepted` names any, it must be one of them."""
+    for sha256 in accepted:
+        instance("sha256", sha256, (str, type(None)), "a checksum in hexadecimal, or None")
+    digest = sha256_of(content)
+    known = [sha256 for sha256 in accepted if sha256 is not None]
+    if known and digest not in known:
+        raise DataError(
+            f"{source}: SHA-256 is {digest[:12]}..., not {known[0][:12]}...: the file is corrupt, truncated or "
+            "another release. Fetch it again."
+        )
+    return digest
 
 
 def _of_packages() -> dict[str, Entry]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from armagnn.data.arrays import pack_arrays, path_of, read_file, sha256_of
+from armagnn.data.arrays import pack_arrays
 from armagnn.data.catalogue import (
     CATALOGUE,
     DATA_VARIABLE,
@@ -30,7 +30,7 @@ from armagnn.data.sets.planetoid import convert_planetoid
 from armagnn.data.sets.ppi import convert_ppi
 from armagnn.data.tu import convert_tu
 from armagnn.errors import DataError, UnknownNameError
-from armagnn.files import write_atomic
+from armagnn.files import path_of, read_file, sha256_of, write_atomic
 
 
 def add(path: str | os.PathLike[str], name: str | None = None) -> tuple[str, DatasetStatistics]:

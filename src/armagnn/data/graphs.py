@@ -12,12 +12,7 @@ from torch import Tensor
 
 from armagnn import checks
 from armagnn.arguments import checked
-from armagnn.data.archives import Header, agree
-from armagnn.data.arrays import (
-    as_array,
-    digest_of,
-    on_device,
-)
+from armagnn.data.arrays import Header, agree, as_array, digest_of, on_device
 from armagnn.errors import ParameterError, ShapeError
 
 if TYPE_CHECKING:

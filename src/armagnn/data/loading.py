@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 from armagnn.checks import choice, instance, integer
-from armagnn.data.arrays import check_digest, opened, path_of, read_file, sha256_of
+from armagnn.data.arrays import opened
 from armagnn.data.catalogue import (
     DATA_VARIABLE,
     Entry,
     Kind,
     all_entries,
+    check_digest,
     find_entry,
     folders,
     read_user_catalogue,
@@ -32,6 +33,7 @@ from armagnn.data.sets.qm9 import parse_qm9
 from armagnn.data.signals import SignalsDataset
 from armagnn.data.tu import read_tu_folder
 from armagnn.errors import DataError, ParameterError, UnknownNameError, shown
+from armagnn.files import path_of, read_file, sha256_of
 
 DatasetT = TypeVar("DatasetT", NodeDataset, GraphsDataset, SignalsDataset)
 SPLITS = ("public", "random")

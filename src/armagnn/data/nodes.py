@@ -12,9 +12,7 @@ from torch import Tensor
 
 from armagnn.arguments import checked
 from armagnn.checks import choice, instance, tensor
-from armagnn.data.arrays import (
-    on_device,
-)
+from armagnn.data.arrays import on_device
 from armagnn.data.graphs import slices
 from armagnn.data.scaling import Features, restandardised
 from armagnn.data.splits import check_seed, random_split

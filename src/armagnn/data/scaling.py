@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from armagnn.checks import choice, finite, ids, real, tensor
-from armagnn.data.arrays import check_precision, on_device, single
-from armagnn.errors import DeviceError, ParameterError, ShapeError
+from armagnn.data.arrays import on_device, single
+from armagnn.errors import DataError, DeviceError, ParameterError, ShapeError
 from armagnn.operators import CSR
 
 Features = Literal["auto", "rows", "standardise", "none", "kind"]
@@ -35,7 +35,9 @@ SMALLEST_DEVIATION: Final = 0.01
 """Of the largest distance from the mean, the least that the deviation of a feature counts as: a feature that is nearly
 constant in training is not blown up elsewhere, whatever its unit."""
 CONSTANT: Final = 1e-12
-"""Of the size of equal numbers, a distance from their mean, in float64, that is only its rounding."""
+"""Of the size of equal numbers, a distance from their mean, or a deviation, in float64, that is only its rounding."""
+LARGEST_ERROR: Final = 0.01
+"""Of a deviation, what float32 may round away."""
 
 ROWS: Final = "features: each row is divided by the sum of its absolute values."
 NONE: Final = "features: taken as they are."
@@ -248,3 +250,46 @@ def restandardised(x: Tensor | CSR, train: Tensor) -> Tensor | CSR:
     parts = (each.numpy(force=True) for each in (x.value, x.col, x.rowptr))
     scaled_x, _ = standardised(sp.csr_array(tuple(parts), shape=x.shape), rows)
     return CSR(x.rowptr, x.col, torch.from_numpy(scaled_x.data).to(x.value), x.shape)
+
+
+# -------------------------------------------------------------------------------------------------- what can be learned
+
+
+def check_precision(array: NDArray[Any], where: str) -> None:
+    """Refuse reals to learn from, (N,) or (N, F), with a column whose differences float32 would round away.
+
+    Example:
+        >>> check_precision(np.array([1e9, 1e9 + 1, 1e9 + 2]), "y")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        armagnn.errors.DataError: y, column 1: varies by 0.816 around 1e+09, which float32 rounds away: subtract ...
+    """
+    if array.dtype.kind != "f" or np.can_cast(array.dtype, np.float32) or not array.size or array.ndim not in (1, 2):
+        return
+    for number, column in enumerate(array.reshape(len(array), -1).T, 1):
+        wide = column.astype(np.float64)
+        with np.errstate(all="ignore"):  # NaN and what float32 cannot hold are refused elsewhere
+            deviation, error = wide.std(), np.abs(wide - wide.astype(np.float32)).max()
+        if error > LARGEST_ERROR * deviation and deviation > CONSTANT * np.abs(wide).max():
+            raise DataError(
+                f"{where}, column {number}: varies by {deviation:.3g} around {wide.mean():.6g}, which float32 rounds "
+                "away: subtract its mean and divide by its deviation before."
+            )
+
+
+def check_varied(targets: NDArray[Any], where: str, of: str = "graphs") -> None:
+    """Refuse real targets (G, T) of graphs, or of other things, with a column in which all are the same.
+
+    Example:
+        >>> check_varied(np.array([[1.0, 0.5], [2.0, 0.5]]), "y")
+        Traceback (most recent call last):
+        ...
+        armagnn.errors.DataError: y, column 2: all graphs have the target 0.5; there is nothing to learn. Leave it out.
+    """
+    same = (targets == targets[:1]).all(axis=0)
+    if len(targets) > 1 and same.any():
+        column = int(same.argmax())
+        raise DataError(
+            f"{where}, column {column + 1}: all {of} have the target {targets[0, column]:g}; there is nothing to "
+            "learn. Leave it out."
+        )

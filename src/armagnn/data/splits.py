@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 
 from armagnn.checks import instance, integer, tensor
-from armagnn.data.arrays import NO_LABEL, integers, on_device, read_arrays, read_file
+from armagnn.data.arrays import NO_LABEL, integers, on_device, read_arrays
 from armagnn.data.graphs import GraphsDataset
 from armagnn.errors import DataError, ParameterError
+from armagnn.files import read_file
 from armagnn.kernels.random import bits
 
 FOLDS: Final = 10

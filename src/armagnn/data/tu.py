@@ -21,11 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armagnn.checks import choice
-from armagnn.data.archives import open_zip
-from armagnn.data.arrays import Arrays, check_precision, check_varied, path_of, read_file
+from armagnn.data.arrays import Arrays, open_zip
 from armagnn.data.graphs import GraphsDataset
 from armagnn.data.npz_files import graphs_of
+from armagnn.data.scaling import check_precision, check_varied
 from armagnn.errors import DataError
+from armagnn.files import path_of, read_file
 
 Target = Literal["auto", "labels", "attributes", "none"]
 TARGETS: Final = get_args(Target)

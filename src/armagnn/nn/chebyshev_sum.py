@@ -25,8 +25,8 @@ from armagnn import kernels
 from armagnn.nn.conv import times
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.csr import Arguments
-from armagnn.operators.kept import may_be_kept, normal_mode, once_per_operator
-from armagnn.torch_private import learned, traced
+from armagnn.operators.kept import may_be_kept, once_per_operator
+from armagnn.torch_private import learned, normal_mode, traced
 
 MOST_BASES: Final = 64
 """Degrees (and devices) of which `chebyshev_coefficients` keeps what does not depend on the responses."""

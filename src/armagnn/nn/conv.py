@@ -18,8 +18,8 @@ from armagnn.notebook_cards import card
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.building import Kind
 from armagnn.operators.csr import fold
-from armagnn.operators.kept import lasting, remembered
-from armagnn.torch_private import needs_gradient
+from armagnn.operators.kept import remembered
+from armagnn.torch_private import lasting, needs_gradient
 
 Features = TypeVar("Features", Tensor, CSR, Tensor | CSR)
 

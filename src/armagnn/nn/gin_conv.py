@@ -16,8 +16,8 @@ from armagnn.nn.mlp_conv import Linear
 from armagnn.nn.pyg_layer import PyGLayer
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.building import first_of_place
-from armagnn.operators.kept import may_be_kept, normal_mode, once_per_operator
-from armagnn.torch_private import traced
+from armagnn.operators.kept import may_be_kept, once_per_operator
+from armagnn.torch_private import normal_mode, traced
 
 
 @register_layer("gin")

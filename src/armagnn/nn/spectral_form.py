@@ -21,9 +21,9 @@ from armagnn import kernels
 from armagnn.nn.chebyshev_sum import mixed
 from armagnn.nn.conv import times
 from armagnn.operators import GraphOperator
-from armagnn.operators.kept import may_be_kept, normal_mode, once_per_operator
+from armagnn.operators.kept import may_be_kept, once_per_operator
 from armagnn.operators.spectra import BlockSpectrum
-from armagnn.torch_private import learned, traced
+from armagnn.torch_private import learned, normal_mode, traced
 
 MOST_NODES: Final = 1024
 """Nodes of a small graph: its vectors have 4 MiB in float32."""

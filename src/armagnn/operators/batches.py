@@ -17,9 +17,8 @@ from armagnn.errors import DeviceError, DTypeError, GraphError, ParameterError, 
 from armagnn.kernels.random import MASK, philox
 from armagnn.kernels.slicing import Blocks, Slicer, Taken
 from armagnn.operators.graph import GraphOperator
-from armagnn.operators.kept import normal_mode
 from armagnn.operators.spectra import BlockSpectrum, GraphSpectra
-from armagnn.torch_private import learned
+from armagnn.torch_private import learned, normal_mode
 
 MOST: Final = 2**36
 """Stored entries of a batch; more are a slip."""

@@ -31,8 +31,7 @@ from armagnn.operators.csr import CSR
 from armagnn.operators.entries import assemble
 from armagnn.operators.extremes import extremal_eigenvalues
 from armagnn.operators.formats import Lines
-from armagnn.operators.kept import normal_mode
-from armagnn.torch_private import learned, traced
+from armagnn.torch_private import learned, normal_mode, traced
 
 if TYPE_CHECKING:
     from armagnn.operators.graph import GraphOperator

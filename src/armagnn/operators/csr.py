@@ -12,9 +12,8 @@ from torch import Tensor
 from armagnn import checks, kernels
 from armagnn.errors import DeviceError, DTypeError, ShapeError
 from armagnn.operators import entries
-from armagnn.operators.kept import lasting, normal_mode
 from armagnn.operators.operator_card import operator_card
-from armagnn.torch_private import learned, register_tree, traced
+from armagnn.torch_private import lasting, learned, normal_mode, register_tree, traced
 
 Arguments = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None]
 """A matrix as the kernels take it; see `armagnn.kernels.ops`."""

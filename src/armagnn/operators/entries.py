@@ -12,8 +12,7 @@ from torch import Tensor
 from armagnn import checks, kernels
 from armagnn.errors import DeviceError, DTypeError, GraphError, ShapeError, shown
 from armagnn.operators.formats import Lines, as_tensor, check_ids, check_pointer, check_torch_sparse, read_scipy
-from armagnn.operators.kept import normal_mode
-from armagnn.torch_private import traced
+from armagnn.torch_private import normal_mode, traced
 
 CLEAN = "clean them before building"
 FEW: Final = 10**7

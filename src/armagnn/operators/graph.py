@@ -30,8 +30,8 @@ from armagnn.operators.building import (
     operator_of,
 )
 from armagnn.operators.csr import CSR, register
-from armagnn.operators.kept import normal_mode, once_per_operator
-from armagnn.torch_private import traced
+from armagnn.operators.kept import once_per_operator
+from armagnn.torch_private import normal_mode, traced
 
 if TYPE_CHECKING:
     from armagnn.operators.spectra import BlockSpectrum

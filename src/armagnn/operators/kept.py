@@ -18,14 +18,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 from torch.utils.weak import TensorWeakRef, WeakTensorKeyDictionary
 
-from armagnn.torch_private import is_wrapped, learned, needs_gradient, recording, transforms_active
+from armagnn.torch_private import (
+    is_wrapped,
+    learned,
+    needs_gradient,
+    normal_mode,
+    recording,
+    transforms_active,
+)
 
 if TYPE_CHECKING:
     from armagnn.operators.csr import CSR
@@ -33,21 +39,6 @@ if TYPE_CHECKING:
 Operator = TypeVar("Operator", bound="CSR")
 Rest = ParamSpec("Rest")
 T = TypeVar("T")
-
-
-def normal_mode() -> AbstractContextManager[Any]:
-    """Leave ``torch.inference_mode`` for what is kept: a tensor made there could not serve training later."""
-    if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
-        return nullcontext()
-    return torch.inference_mode(False)
-
-
-def lasting() -> bool:
-    """Return whether tensors made now last: those of an export or of a mode of torch are fake, and must not be kept.
-
-    Code that torch.compile traces may keep them: the compiler then keeps the real ones.
-    """
-    return torch.compiler.is_dynamo_compiling() or not recording()
 
 
 def may_be_kept(tensor: Tensor) -> bool:

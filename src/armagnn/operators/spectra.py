@@ -11,8 +11,7 @@ from torch import Tensor
 from armagnn.errors import ParameterError, SymmetryError
 from armagnn.kernels.blocks import DenseBlocks
 from armagnn.operators.graph import GraphOperator
-from armagnn.operators.kept import normal_mode
-from armagnn.torch_private import learned
+from armagnn.torch_private import learned, normal_mode
 
 AT_ONCE: Final = 1 << 22
 """Numbers of the matrices that are decomposed at a time, about."""

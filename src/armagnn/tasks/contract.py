@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.errors import ParameterError, shown
+from armagnn.kernels.random import seeded
 from armagnn.nn import ARMAConv
 from armagnn.nn.conv import check_rate
 from armagnn.nn.layer_registry import LayerSequence
@@ -70,6 +71,15 @@ def weights_of(network: nn.Module) -> dict[str, Tensor]:
     found: dict[str, Tensor] = dict(network.named_parameters())
     buffers = {name: buffer for name, buffer in network.named_buffers() if buffer.is_floating_point()}
     return found | {name: buffers[name] for name in network.state_dict() if name in buffers} if buffers else found
+
+
+def drawn(build: Callable[[], nn.Module], seed: int, dtype: torch.dtype) -> nn.Module:
+    """Return the network with the weights of a seed, drawn on the CPU: a seed means the same start on every device."""
+    with seeded(seed):
+        network = build()
+    if not isinstance(network, nn.Module) or not (hasattr(network, "set_rates") and hasattr(network, "trial_axis")):
+        raise ParameterError(f"build must return a network such as a NodeNet, got {type(network).__name__}.")
+    return network.to(dtype)
 
 
 def set_layer_rates(convs: Iterable[nn.Module], skip: float | Tensor, inside: float | Tensor | None = None) -> None:

@@ -83,6 +83,12 @@ def on_own_stream(items: Iterator[Item], device: torch.device) -> Iterator[Item]
         yield item
 
 
+def make_current(device: torch.device) -> None:
+    """Launch, and record, kernels on this device from now on; "cuda" without a number is the current one already."""
+    if device.type == "cuda" and device.index is not None:  # torch refuses one without a number
+        torch.cuda.set_device(device)
+
+
 class Recorder:
     """Does a piece of work; on a GPU, after a few times, as one launch of what was recorded of it.
 

@@ -24,14 +24,14 @@ from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.errors import ParameterError, RunError, shown
 from armagnn.kernels import backend
-from armagnn.kernels.random import keys, seeded, source
+from armagnn.kernels.random import keys, source
 from armagnn.nn.conv import Zero
-from armagnn.tasks.contract import Room, Task, weights_of
+from armagnn.processors import Threads, surroundings
+from armagnn.tasks.contract import Room, Task, drawn, weights_of
 from armagnn.torch_private import Slots
-from armagnn.training.cuda_graphs import EAGER, Recorder
+from armagnn.training.cuda_graphs import EAGER, Recorder, make_current
 from armagnn.training.outcome import ALL_RULES, Keeper, Outcome, Setting, check_state, check_stopping
 from armagnn.training.shared_options import MOST_EPOCHS, MOST_TRIALS
-from armagnn.training.surroundings import Threads, make_current, surroundings
 
 DRAWS: Final = 64
 """Seeds of masks for one forward pass; a deep network has more, see `Trials.draws`."""
@@ -101,9 +101,10 @@ class Trials:
             )
         self.task, self.epochs, self.patience, self.rules = task, epochs, patience, (stop_on, *other_rules)
         self.device = checks.device(device)
-        make_current(self.device)
+        if self.device.type == "cuda":
+            make_current(self.device)
         self.settings = list(settings)
-        networks: list[Any] = [_drawn(build, setting.seed, dtype) for setting in settings]
+        networks: list[Any] = [drawn(build, setting.seed, dtype) for setting in settings]
         self.network = cast(Any, networks[0].to(self.device))
         self.slots = Slots(self.network)
         states = [weights_of(network) for network in networks]
@@ -271,13 +272,13 @@ class Trials:
     def in_turns(self, look: Callable[[Trials], None] | None = None) -> Iterator[Outcome | None]:
         """As `run`; on a GPU also None, again and again: work is queued, and other trainings may queue theirs."""
         with self._surroundings() as threads:
-            recorder = Recorder(self.device)
+            do = self._doer()
             between = -(-LOOK.get(self.device.type, 5) // self.task.steps)
             while self.settings:
                 began, start, trials = time.perf_counter(), self.done, len(self.settings)
                 until = min(self.epochs, self.done + between)
                 while self.done < until:
-                    yield from self._one_epoch(recorder)
+                    yield from self._one_epoch(do)
                 yield from self._wait()
                 if threads is not None:
                     threads.round(time.perf_counter() - began, (self.done - start) * trials)
@@ -288,9 +289,13 @@ class Trials:
                 if stopped and (self.device.type == "cpu" or 2 * len(stopped) >= trials):
                     yield from self._outcomes(stopped)
                     self._keep([index for index in range(trials) if active[index]])
-                    recorder = Recorder(self.device)
+                    do = self._doer()
                 if look is not None:
                     look(self)
+
+    def _doer(self) -> Callable[..., None]:
+        """Return what does a piece of work: on a GPU, after a few times, as one launch of what was recorded of it."""
+        return Recorder(self.device).do if self.device.type == "cuda" else lambda work, *given: work(*given)
 
     def _surroundings(self) -> AbstractContextManager[Threads | None]:
         return surroundings(self.device, len(self.settings) == 1 and bool(getattr(self.task, "small", False)))
@@ -298,14 +303,14 @@ class Trials:
     @checked
     def probe(self, steps: int = 5) -> float:
         """Return about how many seconds an epoch takes, from a few steps and one validation; train no more with it."""
-        recorder, on_gpu = Recorder(self.device), self.device.type == "cuda"
+        do, on_gpu = self._doer(), self.device.type == "cuda"
 
         def seconds(work: Callable[..., None], times: int, *given: Room) -> float:
             began = time.perf_counter()
             for _ in range(times):
                 self.step.zero_()
                 self.epoch.zero_()
-                recorder.do(work, *given)
+                do(work, *given)
             if on_gpu:
                 torch.cuda.synchronize(self.device)
             return (time.perf_counter() - began) / times
@@ -321,16 +326,16 @@ class Trials:
                 judged = seconds(self._judge, 1)
         return self.task.steps * one + judged
 
-    def _one_epoch(self, recorder: Recorder) -> Iterator[None]:
+    def _one_epoch(self, do: Callable[..., None]) -> Iterator[None]:
         steps = self.task.steps
         self._get_ready()
         for step in range(self.done * steps, (self.done + 1) * steps):
             if step % AHEAD == 0:
                 self._draw_seeds(step)
-            recorder.do(self._one_step, self.task.room(step - self.done * steps))
+            do(self._one_step, self.task.room(step - self.done * steps))
             if self.device.type == "cuda" and step % TURN == 0:
                 yield None
-        recorder.do(self._judge)
+        do(self._judge)
         self.done += 1
         if self.device.type == "cuda" and self.done < self.epochs:
             self._get_ready()  # while the device is at work
@@ -388,12 +393,3 @@ class Trials:
 
 def _lists(found: dict[str, Tensor]) -> dict[str, list[float]]:
     return {name: values.tolist() for name, values in found.items()}
-
-
-def _drawn(build: Callable[[], nn.Module], seed: int, dtype: torch.dtype) -> nn.Module:
-    """Return the network with the weights of a seed, drawn on the CPU: a seed means the same start on every device."""
-    with seeded(seed):
-        network = build()
-    if not isinstance(network, nn.Module) or not (hasattr(network, "set_rates") and hasattr(network, "trial_axis")):
-        raise ParameterError(f"build must return a network such as a NodeNet, got {type(network).__name__}.")
-    return network.to(dtype)

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from armagnn.checks import choice, integer
-from armagnn.cli.consoles import notes_console, output_console, whole_table
+from armagnn.cli.app import notes_console, output_console, whole_table
 from armagnn.data import load
 from armagnn.errors import ArmagnnError
 from armagnn.explore import learned as what_was_learned

@@ -12,7 +12,7 @@ from rich.table import Column
 from rich.table import Table as Shown
 
 from armagnn.checks import choice, integer
-from armagnn.cli.consoles import notes_console, table_console
+from armagnn.cli.app import notes_console, table_console
 from armagnn.cli.progress import TableProgress, duration
 from armagnn.data import load
 from armagnn.errors import ParameterError

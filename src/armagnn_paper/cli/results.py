@@ -12,7 +12,7 @@ from rich.columns import Columns
 from rich.console import Console
 from rich.table import Table
 
-from armagnn.cli.consoles import output_console, table_console, whole_table
+from armagnn.cli.app import output_console, table_console, whole_table
 from armagnn.cli.progress import mean_std
 from armagnn.errors import DataError
 from armagnn.files import write_atomic

@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 
 from armagnn.checks import integer
-from armagnn.data.archives import Axes
-from armagnn.data.arrays import Arrays, class_labels, read_arrays, reals, sha256_of
+from armagnn.data.arrays import Arrays, Axes, class_labels, read_arrays, reals
 from armagnn.data.edges import edges_of
 from armagnn.data.nodes import SPLITS, NodeDataset
 from armagnn.data.scaling import OF_KIND, Features, resolved, scaled
 from armagnn.errors import DataError
+from armagnn.files import sha256_of
 
 MASKS: Final = tuple(f"{part}_masks" for part in SPLITS)
 AXES: Final[Axes] = {

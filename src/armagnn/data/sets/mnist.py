@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from armagnn.data.archives import Axes
-from armagnn.data.arrays import Arrays, read_arrays, sha256_of
+from armagnn.data.arrays import Arrays, Axes, read_arrays
 from armagnn.data.signals import SignalsDataset
 from armagnn.errors import DataError
+from armagnn.files import sha256_of
 from armagnn.operators import knn_graph
 
 NAMES: Final = ("x_train", "y_train", "x_test", "y_test")

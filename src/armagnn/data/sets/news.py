@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from armagnn.checks import choice, integer
-from armagnn.data.archives import Axes, check_size, gunzip
-from armagnn.data.arrays import Arrays, integers, read_arrays, sha256_of
+from armagnn.data.arrays import Arrays, Axes, check_size, gunzip, integers, read_arrays
 from armagnn.data.signals import SignalsDataset
 from armagnn.errors import DataError
+from armagnn.files import sha256_of
 from armagnn.kernels.random import bits
 from armagnn.operators import knn_graph
 

@@ -13,18 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from armagnn.data.archives import Axes, open_zip
-from armagnn.data.arrays import (
-    Arrays,
-    as_tensor,
-    integers,
-    read_arrays,
-    sha256_of,
-)
+from armagnn.data.arrays import Arrays, Axes, as_tensor, integers, open_zip, read_arrays
 from armagnn.data.edges import both_ways, edges_of
 from armagnn.data.nodes import SPLITS, NodeDataset
 from armagnn.data.scaling import OF_KIND, Features, resolved, scaled
 from armagnn.errors import DataError
+from armagnn.files import sha256_of
 from armagnn.operators import CSR
 
 ARRAYS: Final = (

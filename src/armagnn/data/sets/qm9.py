@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 from armagnn.checks import instance
-from armagnn.data.archives import Axes, gunzip
-from armagnn.data.arrays import Arrays, integers, read_arrays, sha256_of
+from armagnn.data.arrays import Arrays, Axes, gunzip, integers, read_arrays
 from armagnn.data.graphs import GraphsDataset
 from armagnn.errors import DataError
+from armagnn.files import sha256_of
 
 TARGETS: Final = ("mu", "alpha", "homo", "lumo", "gap", "r2", "zpve", "u0_atom", "cv")
 """The nine properties, in the order of the columns of y (and of the paper's table)."""

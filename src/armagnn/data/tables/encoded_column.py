@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from armagnn.data.scaling import SMALLEST_DEVIATION
+from armagnn.data.scaling import CONSTANT, SMALLEST_DEVIATION
 from armagnn.data.tables.column_kinds import KINDS, Kind, Reals, numbers_of, seconds_of, texts_of
 from armagnn.data.tables.frame import Frame
 from armagnn.errors import DataError
@@ -27,8 +27,6 @@ MOST_WORDS: Final = 1024
 CIRCLES: Final = {"season": 365.2425 * 86400.0, "weekday": 7 * 86400.0}
 """The periods of dates, in seconds."""
 
-CONSTANT: Final = 1e-12
-"""Of the size of numbers, a distance from their mean that is only its rounding."""
 
 OTHERS: Final = "(rare)"
 

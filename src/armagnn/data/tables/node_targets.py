@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from armagnn.checks import choice
-from armagnn.data.arrays import NO_LABEL, check_precision
+from armagnn.data.arrays import NO_LABEL
+from armagnn.data.scaling import check_precision
 from armagnn.data.tables.column_kinds import kind_of, numbers_of, texts_of, to_number, unique_texts
 from armagnn.data.tables.frame import Frame
 from armagnn.errors import DataError, ParameterError

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from armagnn import processors
 from armagnn.data import NodeDataset
+from armagnn.processors import fitting_threads
 from armagnn.tasks import NodeNet, NodeTask
-from armagnn.training import Setting, Trials, surroundings
-from armagnn.training.surroundings import fitting_threads
+from armagnn.training import Setting, Trials
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,7 @@ def test_of_two_trainings_the_larger_one_is_served() -> None:
     assert torch.get_num_threads() == 2
 
 
-def rounds(threads: surroundings.Threads, count: int, seconds: dict[int, float]) -> list[int]:
+def rounds(threads: processors.Threads, count: int, seconds: dict[int, float]) -> list[int]:
     """The numbers of threads in some rounds, each of which takes what its number says."""
     found = []
     for _ in range(count):
@@ -83,7 +83,7 @@ def aside(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         total[0] += per_round[0]
         return total[0]
 
-    monkeypatch.setattr(surroundings, "_set_aside", counted)
+    monkeypatch.setattr(processors, "_set_aside", counted)
     return per_round
 
 
@@ -153,7 +153,7 @@ def test_one_trial_on_a_small_graph_has_one_thread(nodes: int, trials: int, thre
 FAULTS = """
 import contextlib, ctypes, resource, sys
 from pathlib import Path
-from armagnn.training.surroundings import keep_freed_memory
+from armagnn.processors import keep_freed_memory
 
 malloc, free = ctypes.CDLL(None).malloc, ctypes.CDLL(None).free
 malloc.restype, free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
@@ -210,7 +210,7 @@ def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     for name in [name for name in os.environ if name.startswith("MALLOC_") or name == "GLIBC_TUNABLES"]:
         monkeypatch.delenv(name)
     monkeypatch.setattr("ctypes.CDLL", missing)
-    surroundings._glibc.cache_clear()
-    with surroundings.keep_freed_memory() as kept:
+    processors._glibc.cache_clear()
+    with processors.keep_freed_memory() as kept:
         assert not kept
-    surroundings._glibc.cache_clear()
+    processors._glibc.cache_clear()

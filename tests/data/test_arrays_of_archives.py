@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from armagnn.data import archives, load, load_graphs
-from armagnn.data.archives import ArrayArchive, check_size, gunzip, limit
-from armagnn.data.arrays import opened, pack_arrays, read_arrays
+from armagnn.data import arrays as module
+from armagnn.data import load, load_graphs
+from armagnn.data.arrays import ArrayArchive, check_size, gunzip, limit, opened, pack_arrays, read_arrays
 from armagnn.data.npz_files import parse_graphs_file, parse_node_file
 from armagnn.data.sets.ppi import parse_multilabel_file
 from armagnn.data.sets.qm9 import parse_qm9
@@ -152,7 +152,7 @@ def test_the_limit_is_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_gzip(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "LIMIT", 2**16)
+    monkeypatch.setattr(module, "LIMIT", 2**16)
     two = gzip.compress(b"one") + gzip.compress(b"two")
     assert gunzip(two, "a.gz") == gzip.decompress(two) == b"onetwo"
     assert gunzip(gzip.compress(b""), "a.gz") == b""
@@ -171,7 +171,7 @@ def test_gzip(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_zip_of_text_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "LIMIT", 2**16)
+    monkeypatch.setattr(module, "LIMIT", 2**16)
     with pytest.raises(DataError, match="ARMAGNN_MAX_UNPACKED"):
         convert_tu("A", zipped({"A_A.txt": b"1, 2\n" * 2**16}))
 

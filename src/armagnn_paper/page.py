@@ -16,6 +16,8 @@ from armagnn.data.splits import FOLDS
 from armagnn.errors import DataError
 from armagnn.sealed import SUMS, check_all_there, read_table
 from armagnn.training.record import CellName
+from armagnn_paper.heterophily_section import heterophily
+from armagnn_paper.heterophily_table import HETEROPHILY
 from armagnn_paper.search import FINAL_SEED
 from armagnn_paper.summaries import (
     LABELS,
@@ -303,6 +305,7 @@ def results_page(folder: Path) -> str:
         check_all_there(part)
     (nodes, show), *others = [(section.table.name, section.show) for section in SECTIONS]
     parts = [(nodes, show), ("training-time", _times), *others]
+    parts += [(HETEROPHILY.name, lambda path: heterophily(path, text(HETEROPHILY.name, b=HETEROPHILY.search.budgets)))]
     parts += [("convergence", _convergence), ("reservoir", _reservoir)]
     sections = [show(path) for name, show in parts if (path := folder / f"{name}.csv").is_file()]
     if not sections:

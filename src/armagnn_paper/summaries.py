@@ -23,7 +23,10 @@ LABELS: Final = {
     "ppi": "PPI (rebuilt: 98.75 % of node labels)", "enzymes": "Enzymes", "proteins": "Proteins", "dd": "D&D",
     "mutag": "MUTAG", "bench-hard": "Bench-hard (regenerated)", "bench-hard-small": "Bench-hard, 300 graphs",
     "mnist": "MNIST", "mnist-self": "MNIST (a pixel is among its own 8 neighbours)", "20news": "20news",
-    "20news-plain": "20news (plain words)",
+    "20news-plain": "20news (plain words)", "rational": "Rational", "gpr": "GPR", "bernstein": "Bernstein",
+    "jacobi": "Jacobi", "chameleon-filtered": "Chameleon (filtered)", "squirrel-filtered": "Squirrel (filtered)",
+    "actor": "Actor", "minesweeper": "Minesweeper", "tolokers": "Tolokers", "texas": "Texas", "cornell": "Cornell",
+    "wisconsin": "Wisconsin",
 }  # fmt: skip
 """What methods and datasets are called on pages."""
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from scipy import stats
+from typer.testing import CliRunner
 
+from armagnn.cli import app
 from armagnn.sealed import write_sealed
-from armagnn_paper.heterophily_section import heterophily, lead, of_splits, read
+from armagnn_paper.heterophily_section import draw, heterophily, lead, of_splits, read
 from armagnn_paper.page import results_page
 from armagnn_paper.summaries import Summary
 
@@ -70,3 +72,15 @@ def test_minesweeper_is_judged_by_roc_auc(tmp_path: Path) -> None:
     assert read(made(tmp_path, {("minesweeper", "arma"): [[97.0]] * 10})) == {}
     made(tmp_path, {("minesweeper", "arma"): [[97.0]] * 10}, "roc_auc")
     assert "Heterophily" in results_page(tmp_path)
+
+
+def test_the_picture_shows_every_lead_over_gcn(tmp_path: Path) -> None:
+    path = made(tmp_path, {("texas", "arma"): [[84.0], [86.0]] * 5, ("texas", "gcn"): [[80.0], [81.0]] * 5})
+    picture = draw(read(path))
+    assert picture.startswith(b"\x89PNG")
+    more = made(tmp_path, {("texas", "mlp"): [[84.0], [86.0]] * 5, ("texas", "gcn"): [[80.0], [81.0]] * 5})
+    assert draw(read(more)) != picture
+    out = tmp_path / "figures" / "heterophily.png"
+    result = CliRunner().invoke(app, ["figure", "heterophily", "--results", str(tmp_path), "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    assert out.read_bytes().startswith(b"\x89PNG")

@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from armagnn import CSR, GraphOperator
 from armagnn.distributed import PartitionedOperator
 from armagnn.errors import GraphError, ParameterError, UnsupportedError
-from armagnn.filters import ARMAFilter, ChebyshevFilter, PolynomialFilter
-from armagnn.nn import ARMAConv, CayleyConv, ChebConv, GATConv, GCNConv, SAGEConv
+from armagnn.filters import ARMAFilter, ChebyshevFilter, FilterBank, PolynomialFilter
+from armagnn.nn import ARMAConv, CayleyConv, ChebConv, GATConv, GCNConv, RationalConv, SAGEConv
 from armagnn.solvers import FixedPoint, Statistics
 from armagnn.spectral import spectral_density, spectrum
 from oracles import Graph, assert_near, numbers, random_graph
@@ -247,6 +247,48 @@ def check_filters() -> None:
     assert_near(many, one, 1e-10)
 
 
+RATIONAL: list[dict[str, Any]] = [
+    {"order": 4},
+    {"order": 2, "groups": 5, "init": [0.8j, -0.8j], "method": "exact", "act": "tanh", "dropout": 0.4},
+    {"order": 2, "method": "series", "radius": 0.8},
+]
+
+
+def check_rational() -> None:
+    """Layers; a bank of filters; gradients of edge values that are learned; the same steps on every rank."""
+    op, x = operators("arma"), numbers(NODES, IN, seed=4)
+    for options in RATIONAL:
+        torch.manual_seed(1)
+        conv = RationalConv(IN, OUT, **options).double()
+        for starts in layouts(op)[1:3]:
+            check_layer(conv, op, PartitionedOperator.from_operator(op, dist.group.WORLD, starts), x.clone())
+    bank = FilterBank.of([0.9, "high-pass", ARMAFilter([0.4 + 0.5j, 0.4 - 0.5j], [0.3 + 0.1j, 0.3 - 0.1j])])
+    edges = graph()
+    weight = edges.edge_weight().requires_grad_()
+    conv = RationalConv(IN, OUT, order=4, method="exact").double()
+    for starts in layouts(op)[::2]:
+        part = PartitionedOperator.from_operator(op, dist.group.WORLD, starts)
+        log: list[Statistics] = []
+        assert_near(bank.filter(part, mine(part, x), statistics=log), mine(part, bank.filter(op, x)), 1e-10)
+        steps = torch.tensor([how.steps for how in log])
+        assert torch.equal(part.most(steps), steps)
+        assert torch.equal(part.most(-steps), -steps)
+        wrong = x.clone()
+        wrong[3, 1] = torch.nan  # of a node of some rank; its column is NaN on all
+        found = bank.filter(part, mine(part, wrong))
+        assert found[..., 1].isnan().all()
+        assert not found[..., 0].isnan().any()
+        whole = GraphOperator.from_edge_index(edges.edge_index, NODES, weight)
+        learned = PartitionedOperator.from_operator(whole, dist.group.WORLD, starts)
+        truth, ours = conv(x, whole), conv(mine(part, x), learned)
+        assert_near(ours, mine(part, truth), 1e-10)
+        (expected,) = torch.autograd.grad(truth.square().sum(), weight, retain_graph=True)
+        (partly,) = torch.autograd.grad(ours.square().sum(), weight)
+        dist.all_reduce(partly)
+        assert expected.abs().max() > 1e-3
+        assert_near(partly, expected, 1e-10)
+
+
 def check_counts_and_refusals() -> None:
     op = operators("arma")
     part = PartitionedOperator.from_operator(op, dist.group.WORLD)
@@ -283,6 +325,7 @@ CHECKS = {
     "training": check_training,
     "fixed points": check_fixed_points,
     "filters": check_filters,
+    "rational": check_rational,
     "counts and refusals": check_counts_and_refusals,
 }
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="this build
 
 CHECKS = (
     "products", "values and second derivatives", "layers", "training", "fixed points", "filters",
-    "counts and refusals",
+    "rational", "counts and refusals",
 )  # fmt: skip
 
 

@@ -111,8 +111,8 @@ class FilterBank:
         """Return what each filter gives of x, (N, C), shape (B, N, C); without gradients.
 
         Args:
-            op: the operator, of kind ``arma``, of an undirected graph.
-            x: the signals, of the operator's type, on its device.
+            op: the operator, of kind ``arma``, of an undirected graph; or a `PartitionedOperator` of it, on every rank.
+            x: the signals, of the operator's type, on its device; this rank's rows of them.
             tol: relative residual; 1e-12 in float64, 1e-6 in float32 by default.
             max_iter: the most steps.
             statistics: a list, to which the `Statistics` of each solve are appended.
@@ -130,7 +130,7 @@ class FilterBank:
                 found: Tensor | None = None
                 if table.poles:
                     a = a.to(x.device).expand(-1, -1, x.shape[1])
-                    found, image, how = shifted_systems(lambda v: target @ v, x, a, tol, max_iter or MAX_ITER)  # noqa: B023
+                    found, image, how = shifted_systems(target.__matmul__, x, a, tol, max_iter or MAX_ITER, op)
                     del image
                     how._warn("conjugate gradients", "raise max_iter or tol, or move the poles away from [-1, 1]")
                     if statistics is not None:
@@ -240,7 +240,7 @@ def _combine(table: _Table, x: Tensor, z: Tensor | None, out: Tensor) -> None:
     else:
         b = torch.tensor(table.residues, dtype=torch.complex128)
         parts = torch.stack([b.real, -b.imag], 2).flatten(1).to(x)
-        torch.mm(parts, z.reshape(parts.shape[1], -1), out=target.view(len(table.members), -1))
+        torch.mm(parts, z.flatten(2).flatten(0, 1), out=target.flatten(1))
     for own, constant in zip(target, table.constants, strict=True):
         if constant:
             own.add_(x, alpha=constant)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from armagnn import kernels
 from armagnn.errors import UnsupportedError
-from armagnn.kernels.transforms import ReverseOnly, gradients_by_loop
+from armagnn.kernels.transforms import ReverseOnly, gradients_by_loop, refuse_transforms
 from armagnn.operators import GraphOperator
 from armagnn.solvers.conjugate_gradients import MAX_ITER
 from armagnn.solvers.iteration import Statistics
@@ -81,6 +81,9 @@ def partial_fractions(
         (tensor([2.0000, 2.0000], dtype=torch.float64), tensor([8.0000], dtype=torch.float64))
     """
     op.require_symmetric("a rational filter solved by conjugate gradients")
+    if not op.whole:
+        refuse_transforms("a rational filter over ranks")
+        return _OverRanks.apply(op, op.value, y, a, b, tol, max_iter, statistics)  # type: ignore[no-any-return,no-untyped-call]
     matrix = op._arguments()
     unknown = recording() or transforms_active()  # whether there will be gradients
     keep = unknown or (torch.is_grad_enabled() and any(t.requires_grad for t in (op.value, a, b)))
@@ -137,19 +140,65 @@ def _backward(*args: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         by_a, by_b, by_value = torch.zeros_like(a), torch.zeros_like(b), g.new_zeros(matrix[1].shape[0] * learned)
         if not z.numel():
             return by_y, by_a, by_b, by_value
-        # Re(q dx) for a complex q has the gradients Re q and -Im q
-        dot = kernels.column_dots
-        for k, ((br, bi), (ar, ai)) in enumerate(zip(b, a, strict=True)):
-            (zr, zi), (lr, li), (mr, mi) = z[k], adjoint[k], image[k]
-            by_b[k, 0], by_b[k, 1] = dot(g, zr), -dot(g, zi)
-            re, im = dot(mr, zr) - dot(mi, zi), dot(mr, zi) + dot(mi, zr)
-            by_a[k, 0], by_a[k, 1] = br * re - bi * im, -(br * im + bi * re)
+        for k in range(len(a)):
+            by_a[k], by_b[k] = _by_numbers(g, b[k], z[k], adjoint[k], image[k])
             if learned:
-                cr, ci = (t.to(g.dtype) for t in (ar * br - ai * bi, ar * bi + ai * br))
-                left = torch.cat([cr * lr - ci * li, -(cr * li + ci * lr)], 1)
-                right = torch.cat([zr, zi], 1)
-                by_value += kernels.backend(g.device).sddmm(matrix[0], matrix[1], left, right)
+                by_value += kernels.backend(g.device).sddmm(matrix[0], matrix[1], *_sides(a[k], b[k], z[k], adjoint[k]))
         return by_y, by_a, by_b, by_value
+
+
+def _by_numbers(g: Tensor, b: Tensor, z: Tensor, adjoint: Tensor, image: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradients of a pole's a and b, shape (2, C)."""
+    # Re(q dx) for a complex q has the gradients Re q and -Im q
+    dot, (zr, zi), (mr, mi), (br, bi) = kernels.column_dots, z, image, b
+    re, im = dot(mr, zr) - dot(mi, zi), dot(mr, zi) + dot(mi, zr)
+    return torch.stack([br * re - bi * im, -(br * im + bi * re)]), torch.stack([dot(g, zr), -dot(g, zi)])
+
+
+def _sides(a: Tensor, b: Tensor, z: Tensor, adjoint: Tensor) -> tuple[Tensor, Tensor]:
+    """Return matrices (N, 2 C) whose rows i and j have the gradient of entry (i, j) of M as their product."""
+    (ar, ai), (br, bi), (lr, li) = a, b, adjoint
+    cr, ci = (t.to(z.dtype) for t in (ar * br - ai * bi, ar * bi + ai * br))
+    return torch.cat([cr * lr - ci * li, -(cr * li + ci * lr)], 1), torch.cat([z[0], z[1]], 1)
+
+
+class _OverRanks(torch.autograd.Function):
+    """The same for an operator whose rows lie on many ranks: each has the gradients of its rows and its part of others.
+
+    Products with it exchange rows, and lengths are summed over the ranks, so all ranks call this together.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, op: GraphOperator, value: Tensor, y: Tensor, a: Tensor, b: Tensor, tol: float | None, max_iter: int,
+        log: list[Statistics] | None,
+    ) -> Tensor:  # fmt: skip
+        z, _, statistics = shifted_systems(op.__matmul__, y.contiguous(), a, tol, max_iter, op)
+        statistics._warn("conjugate gradients", _ADVICE)
+        if log is not None:
+            log.append(statistics)
+        ctx.op, ctx.options, ctx.statistics = op.detach(), (tol, max_iter), statistics
+        ctx.save_for_backward(value, a, b, z)
+        return _combined(b, z)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            _refuse(ctx)
+        (g,), (value, a, b, z), op, (tol, most) = grads, ctx.saved_tensors, ctx.op, ctx.options
+        adjoint, image, ctx.statistics.adjoint = shifted_systems(op.__matmul__, g.contiguous(), a, tol, most, op)
+        ctx.statistics.adjoint._warn("conjugate gradients", _ADVICE)
+        found = [_by_numbers(g, *parts) for parts in zip(b, z, adjoint, image, strict=True)]
+        by_a, by_b = (torch.stack(each) for each in zip(*found, strict=True))
+        by_value = torch.zeros_like(value) if ctx.needs_input_grad[1] else None
+        if by_value is not None:
+            for parts in zip(a, b, z, adjoint, strict=True):
+                left, right = _sides(*parts)
+                with torch.enable_grad():
+                    entries = value.detach().requires_grad_()
+                    image = op.with_value(entries) @ right
+                by_value += torch.autograd.grad(image, entries, left)[0]
+        return None, by_value, _combined(b, adjoint), by_a, by_b, None, None, None
 
 
 for _key in ("CPU", "CUDA", "CompositeExplicitAutograd"):

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from armagnn.errors import GraphError
 from armagnn.kernels import column_dots, lanczos_step
-from armagnn.solvers.conjugate_gradients import MAX_ITER, TOLERANCE, power_of_two
+from armagnn.operators.all_rows import AllRows
+from armagnn.solvers.conjugate_gradients import MAX_ITER, ONE, TOLERANCE, power_of_two
 from armagnn.solvers.iteration import Statistics
 
 Product = Callable[[Tensor], Tensor]
@@ -20,7 +21,7 @@ REFINEMENTS: Final = 3
 
 
 def shifted_systems(
-    product: Product, y: Tensor, a: Tensor, tol: float | None = None, max_iter: int = MAX_ITER
+    product: Product, y: Tensor, a: Tensor, tol: float | None = None, max_iter: int = MAX_ITER, over: AllRows = ONE
 ) -> tuple[Tensor, Tensor, Statistics]:
     r"""Solve :math:`(I - a_k M) Z_k = Y` for P factors at once, each column of Y with its own :math:`a_k`.
 
@@ -54,6 +55,7 @@ def shifted_systems(
         a: the factors, their real and imaginary parts, shape (P, 2, C), float64.
         tol: relative residual; 1e-12 in float64, 1e-6 in float32 by default.
         max_iter: the most steps.
+        over: where every rank holds some rows of Y, the operator that adds up over them.
 
     Returns:
         Z and M Z, real and imaginary parts, shape (P, 2, N, C), and `Statistics`, with a problem for each of the P
@@ -71,25 +73,27 @@ def shifted_systems(
     """
     tol = TOLERANCE[y.dtype] if tol is None else float(tol)
     with torch.no_grad():
-        scale = power_of_two(y)
+        scale = power_of_two(y, over)
         right = y / scale
-        sound = torch.isfinite(right).all(0)
+        sound = over.total((~torch.isfinite(right)).sum(0)) == 0
         right = torch.where(sound, right, 0.0)
-        z, statistics = _krylov(product, right, a, tol, max_iter)
-        image = _refine(product, right, a, z, statistics, tol, max_iter)
+        z, statistics = _krylov(product, right, a, tol, max_iter, over)
+        image = _refine(product, right, a, z, statistics, tol, max_iter, over)
         if not bool(sound.all()):
             z[..., ~sound] = torch.nan
         return z.mul_(scale), image.mul_(scale), statistics
 
 
-def _krylov(product: Product, y: Tensor, a: Tensor, tol: float, max_iter: int) -> tuple[Tensor, Statistics]:
+def _krylov(
+    product: Product, y: Tensor, a: Tensor, tol: float, max_iter: int, over: AllRows
+) -> tuple[Tensor, Statistics]:
     """Return Z and the traces of the recursion's own residuals, relative to |Y|."""
     poles, factor = a.shape[0], torch.complex(a[:, 0], a[:, 1])
     real = (a[:, 1] == 0).all(1).tolist()
     statistics = Statistics([[] for _ in range(poles)])
     z = y.new_zeros(poles, 2, *y.shape)
     d = torch.zeros_like(z)
-    size = _length(y)
+    size = _length(y, over)
     unit = torch.where(size > 0, size, 1.0)
     w, lower = size.to(factor.dtype).expand_as(factor), torch.zeros_like(factor)
     # vectors of the basis are kept as they come, and divided by their lengths in passing
@@ -101,13 +105,13 @@ def _krylov(product: Product, y: Tensor, a: Tensor, tol: float, max_iter: int) -
         if not running:
             break
         u = product(v)
-        alpha = column_dots(u, v) / length.square()
+        alpha = over.total(column_dots(u, v)) / length.square()
         pivot = 1 - factor * alpha - factor * beta * lower
         _check(factor, pivot, active)
         step = torch.view_as_real(torch.where(active, w / pivot, 0.0)).movedim(-1, 1)
         factors = torch.stack([1 / length, -alpha / length, -beta / length_before, 1 / length])
         along = torch.view_as_real(lower).movedim(-1, 1)
-        beta = lanczos_step(u, v, before, factors, running, real, along, step, d, z).sqrt()
+        beta = over.total(lanczos_step(u, v, before, factors, running, real, along, step, d, z)).sqrt()
         lower = factor * beta / pivot
         w = torch.where(active, lower * w, w)
         left = w.abs() / unit
@@ -121,13 +125,13 @@ def _krylov(product: Product, y: Tensor, a: Tensor, tol: float, max_iter: int) -
 
 
 def _refine(
-    product: Product, y: Tensor, a: Tensor, z: Tensor, statistics: Statistics, tol: float, max_iter: int
+    product: Product, y: Tensor, a: Tensor, z: Tensor, statistics: Statistics, tol: float, max_iter: int, over: AllRows
 ) -> Tensor:
     """Compute the true residuals, and solve for them again where they are larger than rounding errors excuse.
 
     Returns M Z.
     """
-    size, image = _length(y), torch.zeros_like(z)
+    size, image = _length(y, over), torch.zeros_like(z)
     scale, eps = torch.where(size > 0, size, 1.0), torch.finfo(y.dtype).eps
     converged, worst = [], [0.0] * len(a)
     for k, (re, im) in enumerate(a.to(y.dtype)):
@@ -139,9 +143,9 @@ def _refine(
                 image[k, part] = product(z[k, part])
             residual[0] = y - z[k, 0] + re * image[k, 0] - im * image[k, 1]
             residual[1] = -z[k, 1] + re * image[k, 1] + im * image[k, 0]
-            left = torch.hypot(_length(residual[0]), _length(residual[1]))
+            left = torch.hypot(_length(residual[0], over), _length(residual[1], over))
             # not more than sqrt(tol), though: what a nearly singular system makes huge would excuse any residual
-            rounding = (1 + torch.hypot(re, im)) * torch.hypot(_length(z[k, 0]), _length(z[k, 1])) + size
+            rounding = (1 + torch.hypot(re, im)) * torch.hypot(_length(z[k, 0], over), _length(z[k, 1], over)) + size
             met = left <= torch.maximum(tol * scale, torch.minimum(4 * eps * rounding, tol**0.5 * scale))
             worst[k] = float((left / scale).amax()) if left.numel() else 0.0
             # a residual that did not halve will not fall any further
@@ -150,7 +154,7 @@ def _refine(
             before = worst[k]
             # the solution of r + is has that of r for one part and that of s for the other
             wide = residual[:parts].transpose(0, 1).flatten(1)
-            again, extra = _krylov(product, wide, a[k].repeat(1, parts).unsqueeze(0), tol, max_iter - steps)
+            again, extra = _krylov(product, wide, a[k].repeat(1, parts).unsqueeze(0), tol, max_iter - steps, over)
             own = again[0].view(2, len(y), parts, -1)
             z[k] += own[:, :, 0]
             if parts == 2:
@@ -175,6 +179,6 @@ def _check(a: Tensor, pivot: Tensor, active: Tensor) -> None:
         )
 
 
-def _length(x: Tensor) -> Tensor:
+def _length(x: Tensor, over: AllRows) -> Tensor:
     """Return the lengths of columns, shape (C), float64."""
-    return column_dots(x, x).sqrt()
+    return over.total(column_dots(x, x)).sqrt()

@@ -94,4 +94,4 @@ html_show_copyright = False
 html_show_sphinx = False
 html_copy_source = False
 html_theme_options = {"navigation_with_keys": True}
-pygments_style, pygments_dark_style = "friendly", "monokai"
+pygments_style, pygments_dark_style = "a11y-high-contrast-light", "a11y-high-contrast-dark"

@@ -247,7 +247,7 @@ def draw_transfer(rows: Sequence[ClaimRow]) -> Any:
         place.scatter(x[1 : 1 + len(marks)], marks, marker="_", s=160, color="black", zorder=3, label=label)
     place.set_xticks(range(len(kinds)), kinds)
     place.set(ylabel="accuracy on new graphs, %", title="trained on one graph of the kind “home”, tested on others")
-    place.set_ylim(bottom=30)
+    place.set_ylim(0, 105)
     place.legend(fontsize=9, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.1))
     return figure
 

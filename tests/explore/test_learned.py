@@ -52,7 +52,10 @@ def test_every_stack_of_every_layer_is_shown(
     if method == "arma":  # the output is the mean of the stacks, and so are its components
         one, two, both = (each.response for each in found[:3])
         torch.testing.assert_close((one + two) / 2, both, rtol=1e-3, atol=1e-3, equal_nan=True)
-    assert len(draw_learned(mu, found, method).axes) >= len(found)
+    figure = draw_learned(mu, found, method)
+    assert len(figure.axes) >= len(found)
+    layers = len({each.layer for each in found})
+    assert [axes.get_ylabel() for axes in figure.axes].count("response h̃, and gain") == layers
 
 
 def test_a_layer_s_response_is_that_of_its_own_input(cora: NodeDataset) -> None:

@@ -57,5 +57,6 @@ def test_a_small_measurement_of_transfer() -> None:
     home = claims_changes.measure_kind("gcn", "home", 2, epochs=20)
     assert {row.level for row in home} == set(claims_changes.KINDS)
     assert all(row.value > 30 for row in home)  # chance is 20
+    assert claims_changes.draw_transfer(home).axes[0].get_ylim()[0] == 0  # lengths of bars are to be compared
     native = claims_changes.measure_kind("gcn", "degree 3", 1, epochs=2)
     assert [(row.variable, row.level) for row in native] == [("trained on degree 3", "degree 3")]

@@ -20,7 +20,10 @@ def test_every_method_is_timed_and_drawn() -> None:
         assert timing.epochs == 8
         assert 1 <= timing.best_epoch <= 8
         assert timing.seconds_per_epoch > 0
-    assert draw(timings).startswith(b"\x89PNG")
+    left, right = draw(timings, "cora").axes
+    assert [text.get_text() for text in left.texts] == [f"{1e3 * t.seconds_per_epoch:.3g}" for t in timings]
+    assert [text.get_text() for text in right.texts] == [f"{t.seconds_to_best:.3g}" for t in timings]
+    assert left.get_ylim()[0] == right.get_ylim()[0] == 0
     rows = list(csv.DictReader(rows_csv(Timing, timings).decode().splitlines()))
     assert [row["method"] for row in rows] == ["gcn", "arma"]
 

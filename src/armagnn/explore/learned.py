@@ -151,6 +151,7 @@ def draw_learned(mu: Tensor, responses: Sequence[StackResponse], title: str) -> 
             place.set_ylim(*_limits(each.bands[1], gain))
             place.set_title(each.title, fontsize=10)
             place.set_xlabel("λ = 1 − μ", fontsize=9)
+        axes[row, 0].set_ylabel("response h̃, and gain", fontsize=9)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=9)
     figure.suptitle(title, fontsize=11)
     return figure

@@ -112,6 +112,7 @@ def training_time(
 ) -> None:
     """Figure 4: time per epoch and to the best validation score, for GCN, Chebyshev, CayleyNet and ARMA on PPI."""
     console, timings, numbers = output_console(), [], out.with_suffix(".csv")
+    check_format(out)
     check_writable(out, numbers)
     table = whole_table(
         "method", "ms per epoch", "best epoch", "s to best", "val. acc. %", title=f"Training on {dataset}"
@@ -124,7 +125,7 @@ def training_time(
             timing.method, f"{1e3 * timing.seconds_per_epoch:.2f}", str(timing.best_epoch),
             f"{timing.seconds_to_best:.2f}", f"{timing.val_accuracy:.1f}",
         )  # fmt: skip
-    write_atomic(out, times.draw(timings, dataset))
+    write_atomic(out, picture(times.draw(timings, dataset), check_format(out)))
     console.print(table)
     console.print(f"Written to {out} and {numbers}", highlight=False, soft_wrap=True)
 

@@ -16,6 +16,8 @@ from armagnn.data.splits import FOLDS
 from armagnn.errors import DataError
 from armagnn.sealed import SUMS, check_all_there, read_table
 from armagnn.training.record import CellName
+from armagnn_paper import news_baselines
+from armagnn_paper.headline import arma_cells, in_short
 from armagnn_paper.heterophily_section import heterophily
 from armagnn_paper.heterophily_table import HETEROPHILY
 from armagnn_paper.search import FINAL_SEED
@@ -36,6 +38,9 @@ from armagnn_paper.training_time import from_csv
 
 MARKS: Final = ("<!-- table 1 -->", "<!-- end of table 1 -->")
 BOUNDS: Final = "qm9-bound.csv"
+LEAK: Final = "accuracy_leak"
+LOSS: Final = "accuracy_loss"
+NO_VALIDATION: Final = {"20news": " (20news: the code that made its data sets validation = test)"}
 COMMAND: Final = f"armagnn data bound qm9 --out results/{BOUNDS}"
 
 
@@ -67,11 +72,16 @@ class Section:
         table = self.table
         cells = read_cells(path, table.metric)
         others = {metric: read_cells(path, metric) for metric in self.others or {}}
+        if table.leaks:
+            others |= {LEAK: read_cells(path, LEAK), "": cells}
         parts = [text(table.name, b=table.search.budgets), self.remarks(path.parent, cells)]
         if self.short:
             ways = [way for way in ("paper", "tuned") if any(cell[2] == way for cell in cells)]
             datasets = table.datasets
             parts += [overview(cells, table.published, datasets, table.methods, way, self.digits) for way in ways]
+            if LOSS in others:
+                parts.append(text("best-loss"))
+                parts += [overview(others[LOSS], table.published, datasets, table.methods, way) for way in ways]
         for dataset in (*table.datasets, *table.beyond_datasets):
             parts += self._dataset(dataset, cells, others)
         return "\n\n".join(part for part in parts if part)
@@ -79,7 +89,7 @@ class Section:
     def _dataset(
         self, dataset: str, cells: Mapping[CellName, Summary], others: Mapping[str, Mapping[CellName, Summary]]
     ) -> list[str]:
-        table, ways = self.table, {way: TITLES[way] for way in self.table.protocols}
+        table, ways = self.table, {way: TITLES[way] for way in self.table.protocols if way != "leak"}
         shown = comparison(
             dataset, cells, table.published, table.methods, self.digits, paired=self.paired, protocols=ways
         )
@@ -88,7 +98,22 @@ class Section:
         command = f"armagnn reproduce {table.name} --dataset {dataset} --method METHOD --protocol PROTOCOL"
         made = f"Made on {devices_of(dataset, cells)} by `{command}`{self._other_runs(dataset, cells)}"
         title = f"### {LABELS.get(dataset, dataset)}"
-        return [title, made, shown, self._behind(dataset, cells), self._more(dataset, others)]
+        leaks = self._leaks(dataset, others)
+        return [title, made, shown, self._behind(dataset, cells), *leaks, self._more(dataset, others)]
+
+    def _leaks(self, dataset: str, others: Mapping[str, Mapping[CellName, Summary]]) -> list[str]:
+        """What choosing the epoch on test data would claim, where it was watched."""
+        leaks = [
+            (LABELS[method], TITLES[way], others[LEAK][dataset, method, way], others[""][dataset, method, way])
+            for way in self.table.leaks.get(dataset, ())
+            for method in self.table.methods
+            if (dataset, method, way) in others.get(LEAK, {})
+        ]
+        rows = [
+            [method, way, honest.shown(self.digits), leak.shown(self.digits)] for method, way, leak, honest in leaks
+        ]
+        head = ["not a result", "protocol", "reported", "epoch chosen on the test set"]
+        return [text("leak", which=NO_VALIDATION.get(dataset, "")), markdown(head, rows)] if rows else []
 
     def _more(self, dataset: str, others: Mapping[str, Mapping[CellName, Summary]]) -> str:
         """A table of the further metrics that a dataset has, a row for each method and protocol."""
@@ -98,7 +123,7 @@ class Section:
             [LABELS[method], way, *(_shown(others[m].get((dataset, method, way)), self.digits) for m in known)]
             for method in self.table.methods
             for way in protocols
-            if any((dataset, method, way) in others[metric] for metric in known)
+            if way != "leak" and any((dataset, method, way) in others[metric] for metric in known)
         ]
         return markdown(["", "protocol", *known.values()], rows) if rows else ""
 
@@ -204,9 +229,19 @@ def _bounds(folder: Path, cells: Mapping[CellName, Summary]) -> str:
     return f"{text('qm9-bound', twins=twins, command=COMMAND)}{note}\n\n{markdown(head, rows)}"
 
 
+def _without_graph(folder: Path, cells: Mapping[CellName, Summary]) -> str:
+    """What classifiers make of 20news without a graph."""
+    path = folder / news_baselines.NAME
+    if not path.is_file():
+        return ""
+    found = news_baselines.read_baselines(path)
+    rows = [[each.method, f"{each.accuracy:.2f}"] for each in found]
+    return text("news-baselines", command=news_baselines.COMMAND, table=markdown(["", "test accuracy, %"], rows))
+
+
 SECTIONS: Final = (
     Section(NODES, others={"micro_f1": "micro-F1, %"}, remarks=_without_finals),
-    Section(SIGNALS, digits=2, others={"accuracy_last": "weights of the last epoch"}),
+    Section(SIGNALS, digits=2, others={"accuracy_last": "weights of the last epoch"}, remarks=_without_graph),
     Section(
         GRAPHS,
         paired=True,
@@ -310,7 +345,17 @@ def results_page(folder: Path) -> str:
     sections = [show(path) for name, show in parts if (path := folder / f"{name}.csv").is_file()]
     if not sections:
         raise DataError(f"{folder}: has no table of results. Make them with: armagnn results export.")
-    return "\n\n".join([text("page"), *sections]) + "\n"
+    return "\n\n".join([text("page"), *_headline(folder), *sections]) + "\n"
+
+
+def _headline(folder: Path) -> list[str]:
+    """The paper's cells of ARMA, of the tables that are there."""
+    found = [
+        (section.table, read_cells(path, section.table.metric), section.digits)
+        for section in SECTIONS
+        if section.table.published and (path := folder / f"{section.table.name}.csv").is_file()
+    ]
+    return [text("headline", table=arma_cells(found))] if found else []
 
 
 def with_overview(page: str, folder: Path) -> str:
@@ -320,5 +365,5 @@ def with_overview(page: str, folder: Path) -> str:
     before, rest = page.split(MARKS[0], 1)
     after = rest.split(MARKS[1], 1)[1]
     cells = read_cells(folder / f"{NODES.name}.csv", "accuracy")
-    table = overview(cells, NODES.published, NODES.datasets, NODES.methods, "tuned")
+    table = in_short(NODES, cells, NODES.published)
     return f"{before}{MARKS[0]}\n{table}\n{MARKS[1]}{after}"

@@ -52,7 +52,8 @@ def test_cells_and_their_summaries(tmp_path: Path) -> None:
     assert "### Citeseer" not in page  # nothing there, nothing shown
     assert "by the first stage alone, were chosen: GCN on Cora.\n" in page  # PPI has no finals to hold
     short = with_overview("a\n<!-- table 1 -->\nold\n<!-- end of table 1 -->\nb", folder)
-    assert "| ARMA | 83.4 / - | 72.5 / - | 78.9 / - | 90.5 / 92.0 (1) |" in short
+    assert "| ARMA | 83.4 / 82.0 ± 2.8 (2, literal) | 72.5 / - | 78.9 / - | 90.5 / 92.0 (1, tuned) |" in short
+    assert "| Cora | 83.4 ± 0.6 | 82.0 ± 2.8 | literal | 2 | 1.2 | short by 1.4 (1.2 sampling errors) |" in page
     assert short.startswith("a\n")
     assert short.endswith("\nb")
     assert "old" not in short
@@ -266,3 +267,36 @@ def test_the_figures_of_gin_on_ppi_that_the_text_gives(real: Callable[[str], str
     trials = config.experiment(ppi).trials([config.setting(0)])
     loss = float(trials._metrics(trials.params, "val")["loss"])
     assert 16_500 < loss < 17_500
+
+
+def test_a_leak_is_shown_as_no_result(tmp_path: Path) -> None:
+    rows = []
+    for fold in range(10):
+        for way in ("paper", "leak"):
+            rows.append(f"mutag,arma,{way},0,{fold},accuracy,{80 + fold},0,9,1.0,cpu,abc\n")
+        rows.append(f"mutag,arma,leak,0,{fold},accuracy_leak,{90 + fold},0,9,1.0,cpu,abc\n")
+        rows.append(f"mutag,arma,paper,0,{fold},accuracy_loss,{70 + fold},0,9,1.0,cpu,abc\n")
+    write(tmp_path / "graph-classification.csv", HEAD + "".join(rows))
+    section = OF_GRAPHS.show(tmp_path / "graph-classification.csv")
+    assert (
+        "the same trainings give the last column. The paper does not say that this was done. Not a result." in section
+    )
+    assert "| ARMA | once more | 84.5 ± 3.0 (10) | 94.5 ± 3.0 (10) |" in section
+    assert "94.5" in section.split("Not a result.")[1], "and nowhere else"
+    assert "94.5" not in section.split("Not a result.")[0]
+    assert "ours, once more" not in section
+    short = section.split("### MUTAG")[0]
+    assert "/ 74.5 ± 3.0 (10)" in short, "the second column: best validation loss restored"
+    assert "94.5" not in results_page(tmp_path).split("## Table 3")[0]
+
+
+def test_20news_without_a_graph_stands_with_its_table(tmp_path: Path) -> None:
+    write(tmp_path / "graph-signal.csv", HEAD + "20news,arma,all,0,0,accuracy,69.5,0,20,1.0,cpu,abc\n")
+    assert "Without a graph" not in results_page(tmp_path)
+    write(tmp_path / "news-baselines.csv", "dataset,method,accuracy,documents\n20news,naive Bayes,70.456,7071\n")
+    page = results_page(tmp_path)
+    assert "| naive Bayes | 70.46 |" in page
+    assert (
+        "| 20news | 70.02 ± 0.10 | 69.50 ± 0.00 | all documents | 1 | 0.55 | short by 0.52 (0.9 sampling errors) |"
+        in page
+    )

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -125,3 +126,14 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def platform_folder(kind: str) -> Path:
+    """Return where this platform keeps the "data" or the "cache" of armagnn; without a home, raise RuntimeError."""
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "armagnn"
+        return base / "cache" if kind == "cache" else base
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / ("Caches" if kind == "cache" else "Application Support") / "armagnn"
+    usual = Path.home() / (".cache" if kind == "cache" else ".local/share")
+    return Path(os.environ.get(f"XDG_{kind.upper()}_HOME") or usual) / "armagnn"

@@ -12,13 +12,12 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, fields
-from hashlib import sha256
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_type_hints
 
 from armagnn.errors import DataError, RunError
-from armagnn.files import write_atomic
+from armagnn.files import sha256_of, write_atomic
 
 SUMS: Final = "SHA256SUMS"
 SEALED: Final = (".csv", ".json")
@@ -43,7 +42,7 @@ def read_sealed(folder: Traversable, name: str, *, needed: bool = True) -> str:
             f"{path}: has no digest in {SUMS} of its folder, so nobody can say that it is whole. Write it again with "
             f"the command that makes it, or, if it is as it should be, give it one: armagnn results seal {path}"
         )
-    if known and sha256(content).hexdigest() not in known:
+    if known and sha256_of(content) not in known:
         raise DataError(
             f"{path}: is not what was written: its digest is another one than in {SUMS} of its folder. Get both files "
             f"again. If you changed it on purpose: armagnn results seal {path}"
@@ -98,7 +97,7 @@ def write_sealed(path: Path, content: bytes) -> None:
     except OSError as error:
         raise RunError(f"{path}: cannot be written ({error.strerror}).") from error
     sums = _sums(path.parent)
-    digest = sha256(content).hexdigest()
+    digest = sha256_of(content)
     if path.is_file():
         _write_sums(path.parent, sums | {path.name: (*sums.get(path.name, ()), digest)})  # the old one, or the new
     write_atomic(path, content)
@@ -135,7 +134,7 @@ def seal(paths: Iterable[Path]) -> list[Path]:
                 sums = {}  # a damaged list is what is mended here
             sums = {name: known for name, known in sums.items() if folder.joinpath(name).is_file()}
             for file in (file for file in files if file.parent == folder):
-                digest = sha256(_content(file)).hexdigest()
+                digest = sha256_of(_content(file))
                 if sums.get(file.name) != (digest,):
                     sums[file.name] = (digest,)
                     changed.append(file)

@@ -9,8 +9,8 @@ import torch
 from armagnn import GraphOperator
 from armagnn.data import load
 from armagnn.errors import GraphError, SymmetryError
-from armagnn.spectral import cache as disk
 from armagnn.spectral import spectrum
+from armagnn.spectral.spectrum import cache_folder
 from oracles import assert_near, random_graph
 
 NODES = 520
@@ -135,7 +135,7 @@ def test_where_files_are_kept(platform: str, expected: str, tmp_path: Path, monk
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr("sys.platform", platform)
-    assert disk.folder() == tmp_path / expected
+    assert cache_folder() == tmp_path / expected
 
 
 def test_small_graphs_are_not_kept(tmp_path: Path) -> None:

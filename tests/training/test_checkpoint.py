@@ -14,8 +14,9 @@ import pytest
 import torch
 
 from armagnn.errors import ParameterError, RunError
+from armagnn.files import sha256_of
 from armagnn.training import checkpoint as module
-from armagnn.training.checkpoint import LIMIT, MANIFEST, Checkpoint, Manifest, from_bytes, sha256, to_bytes
+from armagnn.training.checkpoint import LIMIT, MANIFEST, Checkpoint, Manifest, from_bytes, to_bytes
 from broken_writes import broken_write
 
 # One process that has imported torch forks those that are killed: an import takes longer than the training.
@@ -226,7 +227,7 @@ def test_tensors_of_a_gpu_come_back_on_the_cpu(tmp_path: Path) -> None:
 
 # ----------------------------------------------------------------------------------------------- the manifest of a run
 
-FILES = {"config.json": sha256(b"a"), "trials/seed-3.safetensors": sha256(b"b")}
+FILES = {"config.json": sha256_of(b"a"), "trials/seed-3.safetensors": sha256_of(b"b")}
 
 
 def test_it_comes_back(tmp_path: Path) -> None:
@@ -236,7 +237,7 @@ def test_it_comes_back(tmp_path: Path) -> None:
 
 def signed(**changes: Any) -> bytes:
     body = {"format": "armagnn-run", "version": 2, "complete": False, "files": FILES} | changes
-    return to_bytes({**body, "sha256": sha256(to_bytes(body))})
+    return to_bytes({**body, "sha256": sha256_of(to_bytes(body))})
 
 
 @pytest.mark.parametrize(
@@ -247,7 +248,7 @@ def signed(**changes: Any) -> bytes:
         (signed(format="other"), "not the manifest of an armagnn run"),
         (signed(version=3), "format version 3"),
         (signed(files=[]), "files or complete missing"),
-        (signed(files={"../secret": sha256(b"")}), "names a file that no run has"),
+        (signed(files={"../secret": sha256_of(b"")}), "names a file that no run has"),
         (signed(files={"config.json": "abc"}), "the checksum of config.json"),
         (signed()[:-1] + b" \n", "checksum mismatch"),
         (json.dumps(json.loads(signed())).encode(), "checksum mismatch"),

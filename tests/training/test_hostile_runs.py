@@ -17,8 +17,9 @@ import torch
 
 from armagnn.cli.finished_runs import show
 from armagnn.errors import ArmagnnError, RunError
+from armagnn.files import sha256_of
 from armagnn.training import Observer, Run, predict, train
-from armagnn.training.checkpoint import Manifest, sha256, to_bytes
+from armagnn.training.checkpoint import Manifest, to_bytes
 from training.hostile import finished, no_hang, put, sign, tiny, variants
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="alarms, pipes and links are those of POSIX")
@@ -257,7 +258,7 @@ def test_every_entry_of_a_checkpoint_is_checked(tmp_path: Path, kind: str) -> No
     for what, changed in islice(variants(json.dumps(content).encode(), items=2), 0, None, 11):
         try:
             body = json.loads(changed)
-            signed = to_bytes({**body, "sha256": sha256(to_bytes(body))})
+            signed = to_bytes({**body, "sha256": sha256_of(to_bytes(body))})
         except (ValueError, RecursionError):  # no canonical JSON: so it cannot be signed
             signed = changed
         path = tmp_path / "copy"

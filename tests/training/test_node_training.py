@@ -16,8 +16,9 @@ from armagnn.cli import app
 from armagnn.data.arrays import pack_arrays
 from armagnn.errors import RunError, UnknownNameError
 from armagnn.explore.learned import learned_responses
+from armagnn.files import sha256_of
 from armagnn.training import NodesConfig, Run, predict, train
-from armagnn.training.checkpoint import Manifest, sha256, to_bytes
+from armagnn.training.checkpoint import Manifest, to_bytes
 from armagnn.training.trainer import Observer
 
 NODES = 120
@@ -103,13 +104,13 @@ def as_old(run: Path) -> None:
     del content["config"]["features"]
     (run / "config.json").write_bytes(to_bytes(content))
     manifest = Manifest.read(run)
-    manifest.files["config.json"] = sha256(to_bytes(content))
+    manifest.files["config.json"] = sha256_of(to_bytes(content))
     manifest.write(run)
 
 
 def test_an_old_run_predicts_what_it_predicted(mine: Path, tmp_path: Path) -> None:
     run = train(quick(mine, conv="arma", features="kind"), tmp_path / "run")
-    assert run.dataset_sha256 == sha256(mine.read_bytes())  # as armagnn 0.1 wrote it
+    assert run.dataset_sha256 == sha256_of(mine.read_bytes())  # as armagnn 0.1 wrote it
     before = predict(run).probabilities
     assert torch.equal(predict(train(quick(mine, features="rows"), tmp_path / "rows")).probabilities, before)
     as_old(tmp_path / "run")
@@ -122,12 +123,12 @@ def test_an_old_run_of_another_graph_is_refused(tmp_path: Path) -> None:
     """Armagnn 0.1 took one-directional edges as they are: those weights belong to another operator."""
     path = above_five(tmp_path / "directed.npz", directed=True)
     run = train(quick(path, features="kind"), tmp_path / "run")
-    assert run.dataset_sha256 != sha256(path.read_bytes())
+    assert run.dataset_sha256 != sha256_of(path.read_bytes())
     content = json.loads((tmp_path / "run" / "config.json").read_text())
-    content["dataset_sha256"] = sha256(path.read_bytes())
+    content["dataset_sha256"] = sha256_of(path.read_bytes())
     (tmp_path / "run" / "config.json").write_bytes(to_bytes(content))
     manifest = Manifest.read(tmp_path / "run")
-    manifest.files["config.json"] = sha256(to_bytes(content))
+    manifest.files["config.json"] = sha256_of(to_bytes(content))
     manifest.write(tmp_path / "run")
     with pytest.raises(RunError, match=r"another file.*or an older armagnn read it otherwise"):
         predict(Run.open(tmp_path / "run"))

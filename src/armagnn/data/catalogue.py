@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import re
-import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -23,7 +22,7 @@ from typing import Any, Final, Literal, get_args
 
 from armagnn.checks import choice, instance
 from armagnn.errors import DataError, ParameterError, shown
-from armagnn.files import read_file, sha256_of, write_atomic
+from armagnn.files import platform_folder, read_file, sha256_of, write_atomic
 
 Kind = Literal["nodes", "multilabel", "graphs", "images", "documents", "signals", "molecules", "splits"]
 KINDS: Final = get_args(Kind)
@@ -178,22 +177,12 @@ def _is_name(name: object) -> bool:
 def user_folder() -> Path:
     """The folder that ``data add`` and ``data fetch`` write to: ``$ARMAGNN_DATA``, or the platform's place for data."""
     named = os.environ.get(DATA_VARIABLE)
-    return Path(named) if named else _platform_folder()
+    return Path(named) if named else platform_folder("data")
 
 
 def folders() -> list[Path]:
     """Where files are looked for, in this order: ``$ARMAGNN_DATA``, the platform's folder, ``../shared/data``."""
-    return list(dict.fromkeys([user_folder(), _platform_folder(), SHARED_FOLDER]))
-
-
-def _platform_folder() -> Path:
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Application Support"
-    else:
-        base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(base) / "armagnn"
+    return list(dict.fromkeys([user_folder(), platform_folder("data"), SHARED_FOLDER]))
 
 
 def read_user_catalogue(folder: Path) -> dict[str, Entry]:

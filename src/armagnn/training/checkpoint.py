@@ -11,7 +11,6 @@ files of at most 16 MiB; its manifest says what the state looks like.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -26,7 +25,7 @@ from torch import Tensor
 
 from armagnn import checks
 from armagnn.errors import ParameterError, RunError, shown
-from armagnn.files import read_plain, write_atomic
+from armagnn.files import read_plain, sha256_of, write_atomic
 
 FORMAT = "armagnn-run"
 VERSION = 2
@@ -63,14 +62,9 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 
-def sha256(content: bytes) -> str:
-    """SHA-256 in hexadecimal."""
-    return hashlib.sha256(content).hexdigest()
-
-
 def signed(body: dict[str, Any]) -> bytes:
     """Canonical JSON of a body and the checksum of the body."""
-    return to_bytes({**body, "sha256": sha256(to_bytes(body))})
+    return to_bytes({**body, "sha256": sha256_of(to_bytes(body))})
 
 
 @dataclass
@@ -172,7 +166,7 @@ class Checkpoint:
             name = f"{max(numbers, default=0) + 1}-{part}.safetensors"
             content = safetensors.torch.save({"bytes": stream[start : start + PIECE].clone()})
             write_atomic(self.path / name, content)
-            files.append([name, sha256(content)])
+            files.append([name, sha256_of(content)])
         content = signed({**STATE_HEAD, "state": shape, "files": files})
         if len(content) > LIMIT:
             raise ParameterError(f"{self.path}: a checkpoint with {len(content)} bytes of plain numbers; use tensors.")
@@ -233,7 +227,7 @@ class Checkpoint:
             raise RunError(f"{self.path / STATE}: names a file that no checkpoint has: {shown(name)}.")
         try:
             content = read_plain(self.path / name, LIMIT)
-            if sha256(content) != digest:
+            if sha256_of(content) != digest:
                 raise RunError(f"{self.path / name}: corrupt or truncated (checksum mismatch). {ANEW}")
             return safetensors.torch.load(content)["bytes"].view(torch.uint8).flatten()
         except (OSError, SafetensorError, KeyError) as error:

@@ -32,7 +32,7 @@ from torch import Tensor
 from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.errors import ParameterError, RunError, UnknownNameError, shown
-from armagnn.files import is_draft, read_plain, write_atomic
+from armagnn.files import is_draft, read_plain, sha256_of, write_atomic
 from armagnn.training.checkpoint import (
     AGAIN,
     CHECKPOINT,
@@ -47,7 +47,6 @@ from armagnn.training.checkpoint import (
     Checkpoint,
     Manifest,
     from_bytes,
-    sha256,
     to_bytes,
 )
 from armagnn.training.config import Config, config_of
@@ -287,7 +286,7 @@ class Run:
 
     def _write(self, name: str, content: bytes) -> None:
         write_atomic(self.path / name, content)
-        self.manifest.files[name] = sha256(content)
+        self.manifest.files[name] = sha256_of(content)
 
     def _read(self, name: str) -> bytes:
         return _read(self.path, self.manifest, name)
@@ -379,7 +378,7 @@ def _read(folder: Path, manifest: Manifest, name: str) -> bytes:
         content = read_plain(folder / name, LARGEST_JSON if name.endswith(".json") else LARGEST)
     except OSError as error:
         raise RunError(f"{folder / name}: missing or unreadable ({error.strerror}). {AGAIN}") from error
-    if sha256(content) != manifest.files[name]:
+    if sha256_of(content) != manifest.files[name]:
         raise RunError(f"{folder / name}: corrupt or truncated (checksum mismatch). {AGAIN}")
     return content
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from armagnn.errors import ParameterError
-from armagnn.spectral import cache
+from armagnn.spectral.spectrum import cache_folder, read, write
 
 NODES = 4
 MU = torch.arange(4, dtype=torch.float64)
@@ -24,17 +24,17 @@ U = torch.eye(4, dtype=torch.float64)
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "spectrum.npz"
-    cache.write(path, MU, U)
+    write(path, MU, U)
     return path
 
 
 def assert_missing_or_right(path: Path) -> None:
-    found = cache.read(path, NODES)
+    found = read(path, NODES)
     assert found is None or (torch.equal(found[0], MU) and torch.equal(found[1], U))
 
 
 def test_what_is_written_is_read(file: Path) -> None:
-    found = cache.read(file, NODES)
+    found = read(file, NODES)
     assert found is not None
     assert_missing_or_right(file)
 
@@ -52,7 +52,7 @@ def test_a_foreign_compression_method(file: Path, method: int) -> None:
     for place in places:
         content[place] = method
     file.write_bytes(content)
-    assert cache.read(file, NODES) is None
+    assert read(file, NODES) is None
 
 
 def test_every_byte_may_be_damaged(file: Path) -> None:
@@ -73,7 +73,7 @@ def test_every_length_may_be_left(file: Path) -> None:
     whole = file.read_bytes()
     for length in range(len(whole)):
         file.write_bytes(whole[:length])
-        assert cache.read(file, NODES) is None
+        assert read(file, NODES) is None
 
 
 def npz(compress: bool = False, **arrays: Any) -> bytes:
@@ -85,9 +85,9 @@ def npz(compress: bool = False, **arrays: Any) -> bytes:
 def test_nothing_is_inflated(file: Path) -> None:
     """Compressed arrays are not ours; of what they would inflate to, nothing is made."""
     file.write_bytes(npz(compress=True, mu=MU.numpy(), U=U.numpy()))
-    assert cache.read(file, NODES) is None
+    assert read(file, NODES) is None
     file.write_bytes(npz(compress=True, mu=MU.numpy(), U=np.zeros(10**7)))
-    assert cache.read(file, NODES) is None
+    assert read(file, NODES) is None
 
 
 @pytest.mark.parametrize(
@@ -102,13 +102,13 @@ def test_nothing_is_inflated(file: Path) -> None:
 )
 def test_other_arrays(file: Path, arrays: dict[str, Any]) -> None:
     file.write_bytes(npz(**arrays))
-    assert cache.read(file, NODES) is None
+    assert read(file, NODES) is None
 
 
 @pytest.mark.parametrize("bad", [None, 3, "", [], 1.5])
 def test_a_folder_is_a_path(bad: Any) -> None:
     with pytest.raises(ParameterError, match="cache must be"):
-        cache.folder(bad)
+        cache_folder(bad)
 
 
 def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,10 +117,10 @@ def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> 
 
     for name in ("ARMAGNN_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(cache.Path, "home", homeless)
-    assert cache.folder() is None
+    monkeypatch.setattr(Path, "home", homeless)
+    assert cache_folder() is None
 
 
 def test_a_path_that_cannot_be(tmp_path: Path) -> None:
-    cache.write(tmp_path / "a\0b" / "c", MU, U)
-    assert cache.read(tmp_path / "a\0b" / "c", NODES) is None
+    write(tmp_path / "a\0b" / "c", MU, U)
+    assert read(tmp_path / "a\0b" / "c", NODES) is None

@@ -84,6 +84,17 @@ class Bars(SphinxTransform):
             node.replace_self(nodes.Text(f"|{node.astext()}|"))
 
 
+# ---------------------------------------------------------------------------------------------------------- by keyboard
+
+
+def scroll_by_keyboard(app: Sphinx, page: str, template: str, context: dict[str, Any], tree: object) -> None:
+    """Let code and tables that are wider than a page be reached by Tab, to scroll them with the arrow keys."""
+    body = str(context.get("body", ""))
+    context["body"] = body.replace("<pre>", '<pre tabindex="0">').replace(
+        '<div class="table-wrapper', '<div tabindex="0" class="table-wrapper'
+    )
+
+
 # ------------------------------------------------------------------------------------------------------------- explorer
 
 
@@ -159,5 +170,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("room", Room)
     app.add_directive("command-help", CommandHelp)
     app.connect("autodoc-skip-member", skip_member)
+    app.connect("html-page-context", scroll_by_keyboard)
     app.connect("build-finished", write_explorer)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from armagnn import CSR, GraphOperator
-from armagnn.operators import grid
+from armagnn.operators import grid, ring
 from armagnn.operators.operator_card import operator_card
 
 
@@ -39,6 +39,10 @@ def test_other_operators_and_matrices() -> None:
     matrix = table(CSR.from_dense(torch.ones(2, 3))._repr_html_())
     assert matrix["size"] == "2 × 3"
     assert "direction" not in matrix
+
+
+def test_rows_of_one_length_need_no_picture() -> None:
+    assert "<svg" not in ring(9)[0]._repr_html_()
 
 
 @pytest.mark.parametrize("device", ["meta", "cpu"])

@@ -18,9 +18,9 @@ def operator_card(matrix: CSR) -> str:
     """Return a table of what the matrix is, and how many entries its rows have, as HTML.
 
     Example:
-        >>> from armagnn.operators import ring
-        >>> card = operator_card(ring(5)[0])
-        >>> "5 nodes" in card, "<svg" in card
+        >>> from armagnn.operators import grid
+        >>> card = operator_card(grid(2, 3)[0])
+        >>> "6 nodes" in card, "<svg" in card
         (True, True)
     """
     counts = (matrix.rowptr[1:] - matrix.rowptr[:-1]).detach()
@@ -37,6 +37,7 @@ def operator_card(matrix: CSR) -> str:
         counts = counts.cpu()
         least, most = int(counts.min()), int(counts.max())
         rows["entries in a row"] = f"{least} to {most}, mean {matrix.nnz / len(counts):.3g}"
-        found = torch.histc(counts.double(), min(BINS, most - least + 1), least - 0.5, most + 0.5).tolist()
-        picture = bars(found, "rows by their number of entries", (f"{least} entries", f"{most}"))
+        if most > least:
+            found = torch.histc(counts.double(), min(BINS, most - least + 1), least - 0.5, most + 0.5).tolist()
+            picture = bars(found, "rows by their number of entries", (f"{least} entries", f"{most}"))
     return card(f"{type(matrix).__name__}" + ("" if kind is None else f" of kind {kind}"), rows, picture)

@@ -69,6 +69,9 @@ SMALL_FRAMES: Final = (
 )
 """Those of the others."""
 
+LONGEST: Final = {"minesweeper": (700, 200), "tolokers": (400, 100)}
+"""Most epochs and patience of the reported runs on the large sets."""
+
 OWN_LINEAR: Final = ("arma", "chebyshev", "sage", "mlp")
 """Layers that have a matrix of their own for x, and need no second one."""
 
@@ -112,7 +115,8 @@ def space(cell: Cell, count: int, generator: np.random.Generator) -> list[NodesC
         shared["linear_skip"] = frame.linear and method not in OWN_LINEAR
         ends: dict[str, Any] = {"epochs": 500, "patience": 100, "stop_on": "accuracy"}
         if large:
-            ends = {"epochs": 1000, "patience": 200, "stop_on": "roc_auc"}
+            epochs, patience = LONGEST[dataset]
+            ends = {"epochs": epochs, "patience": patience, "stop_on": "roc_auc"}
         own: dict[str, Any] = {"layers": 1} | _own(method, frame, (index + index // 4) % 4, large)
         own["last_stacks"] = own["stacks"]
         found.append(NodesConfig(dataset=dataset, conv=method, **own, **shared, **rates, **ends))
@@ -139,10 +143,8 @@ HETEROPHILY: Final = Table(
     most=_most,
     search=Search(
         space,
-        {
-            name: Budget(12, 1, folds=3, epochs=300) if name in LARGE else Budget(12, 1, folds=SPLITS)
-            for name in DATASETS
-        },
+        dict.fromkeys(DATASETS, Budget(4, 1, folds=SPLITS))
+        | {"minesweeper": Budget(4, 1, folds=3, epochs=300), "tolokers": Budget(4, 1, folds=1, epochs=150)},
         ("depth", "hidden", "norm", "linear_skip", "k", "t", "radius", "input_dropout", "hidden_dropout", "l2", "lr"),
         {},
     ),

@@ -58,10 +58,9 @@ class NodeNet(TaskNet):
 
     A network may be deeper: between the two there are `depth` - 2 convolutions with `hidden` units, the `middle`. With
     a norm a hidden layer is act(norm(conv(X))), where ARMA of several steps T has the activation inside, too. With
-    `residual` a layer of `hidden` inputs and outputs adds its input to its output. With `linear_skip` a hidden layer
-    is act(norm(conv(X) + X V)), with a matrix V (an ARMA layer has one in each step already). With `jk` all
-    convolutions are hidden layers, and a linear map of their outputs follows: of the ``last``, of all side by side
-    (``cat``), or of their maximum (``max``).
+    `residual` a layer of `hidden` inputs and outputs adds its input to its output. With `linear_skip` every layer has
+    conv(X) + X V in the place of conv(X) (an ARMA layer has a V already). With `jk` all convolutions are hidden layers,
+    and a linear map of their outputs follows: of the ``last``, of all (``cat``), or of their maximum (``max``).
 
     Args:
         method: ``arma``, ``gcn``, ``chebyshev``, ``cayley``, ``gat``, ``sage``, ``gin`` or ``mlp``.
@@ -78,7 +77,7 @@ class NodeNet(TaskNet):
         norm: ``none``, ``batch`` (over all nodes) or ``layer`` (over the features of each node).
         jk: ``none``, ``last``, ``cat`` or ``max``.
         residual: add the input of a layer to its output.
-        linear_skip: add a linear map of the input of a hidden layer to its convolution.
+        linear_skip: add a linear map of the input of a layer to its convolution.
 
     Example:
         >>> from armagnn.data import load
@@ -128,8 +127,8 @@ class NodeNet(TaskNet):
             self.lin = nn.Linear(hidden * (depth if jk == "cat" else 1), num_classes)
         hidden_layers = depth - (jk == "none")
         self.skips = _modules(
-            MLPConv(hidden if layer else in_channels, hidden, act=None, bias=False)
-            for layer in range(hidden_layers if linear_skip else 0)
+            MLPConv(hidden if at else in_channels, hidden if at < hidden_layers else num_classes, act=None, bias=False)
+            for at in range(depth if linear_skip else 0)
         )
         norms = 0 if norm == "none" else hidden_layers
         self.norms = _modules(each for _ in range(norms) if (each := make_norm(norm, hidden)) is not None)
@@ -167,7 +166,7 @@ class NodeNet(TaskNet):
             given = drop(x, self.hidden_dropout, self.training)
             if self.jk == "none" and conv is self.conv2:
                 out: Tensor = conv(given, op)
-                return out
+                return out.add(self.skips[index](given)) if self.skips else out
             out = self._hidden(index, conv, given, op)
             x = x + out if self.residual else out
             states.append(x)

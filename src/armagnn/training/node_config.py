@@ -168,7 +168,7 @@ class NodesConfig(Config):
     )
     residual: bool = option(False, "Add the input of a hidden layer to its output, where both have the same size.")
     linear_skip: bool = option(
-        False, "Add a linear map of the input of a hidden layer to its convolution, before norm and activation."
+        False, "Add a linear map of the input of each layer to its convolution, before norm and activation."
     )
     jk: str = option(
         "none", "A linear map of the hidden layers puts out: none, of the last, of all (cat), of their maximum (max)."

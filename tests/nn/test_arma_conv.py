@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from armagnn import CSR, GraphOperator
-from armagnn.kernels import cpu
+from armagnn.kernels import cpu, reference
 from armagnn.nn import ARMAConv
 from nn.arma_oracle import arma, make, normalized, problem, random_graph
 from nn.layer_checks import WIDE, OwnLayerChecks
@@ -150,6 +150,7 @@ def test_linear_steps_are_the_recursion_of_eq_8() -> None:
 def test_skip_product_is_computed_once_per_forward(monkeypatch: pytest.MonkeyPatch) -> None:
     x, op, _ = problem()
     conv, products = make(4, 3, 2, 5), []
+    monkeypatch.setattr(cpu, "takes_small", reference.takes_small)
     original = cpu.affine
     monkeypatch.setattr(cpu, "affine", lambda *a: products.append(a[1].data_ptr()) or original(*a))
     conv(x, op)
@@ -159,6 +160,7 @@ def test_skip_product_is_computed_once_per_forward(monkeypatch: pytest.MonkeyPat
 
 def test_input_is_propagated_on_the_cheaper_side_of_w0(monkeypatch: pytest.MonkeyPatch) -> None:
     widths: list[int] = []
+    monkeypatch.setattr(cpu, "takes_small", reference.takes_small)
     original = cpu.gcs
     monkeypatch.setattr(cpu, "gcs", lambda *a: widths.append(a[3].shape[1]) or original(*a))
     for fin, fout, expected in ((2, 8, 2), (32, 4, 8)):

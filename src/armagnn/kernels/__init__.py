@@ -31,7 +31,7 @@ from armagnn.kernels.attention import added_attention, neighbour_attention
 from armagnn.kernels.backends import backend, cut_rows, keep_rows_whole
 from armagnn.kernels.blocks import DenseBlocks, block_product
 from armagnn.kernels.lanczos import column_dots, lanczos_step
-from armagnn.kernels.layer import arma_layer, arma_signals, usable, usable_by_signals
+from armagnn.kernels.layer import arma_layer, arma_signals, arma_small, usable, usable_by_signals, usable_on_small
 from armagnn.kernels.layer_products import Settings
 from armagnn.kernels.maxima import neighbour_max
 from armagnn.kernels.ops import (
@@ -55,6 +55,7 @@ __all__ = [
     "added_attention",
     "arma_layer",
     "arma_signals",
+    "arma_small",
     "backend",
     "block_product",
     "column_dots",
@@ -76,4 +77,5 @@ __all__ = [
     "transpose",
     "usable",
     "usable_by_signals",
+    "usable_on_small",
 ]

@@ -129,6 +129,9 @@ class Backend(Protocol):
     def takes_signals(self, layer: Any, count: int) -> bool:
         """Return whether so many signals go one by one through a layer."""
 
+    def takes_small(self, settings: Any, op: tuple[Any, ...], x: Tensor, weights: tuple[Tensor | None, ...]) -> bool:
+        """Return whether a layer without dropout is done in one call: see `armagnn.kernels.layer.arma_small`."""
+
     def early_step(
         self, x: Tensor, propagated: Tensor, v: Tensor, w0: Tensor, bias: Tensor | None, w: Tensor | None, act: str,
         slope: float, seed: Tensor | None, p: float, group: int, keep_skip: bool, keep_state: bool,

@@ -31,6 +31,7 @@ from armagnn.torch_private import (
     forward_mode,
     graph_is_kept,
     is_batched,
+    materialised,
     needs_gradient,
     only_vmap,
     recording,
@@ -328,3 +329,52 @@ def usable_by_signals(settings: Settings, op: Matrix, x: Tensor, weights: tuple[
     assert v is not None
     one = Tensors(settings, 1, op, None, x[(0,) * (x.dim() - 2)] if x.numel() else None, None, w0, w, v, bias)
     return backend(x.device).takes_signals(one, x.shape[:-2].numel())
+
+
+# --------------------------------------------------------------------------------------------------------- small graphs
+
+
+class _Small(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, settings: Settings, op: Matrix, again: Any, x: Tensor, w0: Tensor | None, w: Tensor | None,
+        v: Tensor, bias: Tensor | None,
+    ) -> Tensor:  # fmt: skip
+        from armagnn.kernels.cpu import small_layer
+
+        tensors = [None if each is None else each.contiguous() for each in (x, w0, w, v, bias)]
+        out, kept = small_layer.forward(settings, op, *tensors)  # type: ignore[arg-type]
+        ctx.fixed = settings, op, again
+        ctx.save_for_backward(kept, x, w0, w, v, bias)
+        return out
+
+    @staticmethod
+    @gradients_by_loop
+    def backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
+        from armagnn.kernels.cpu import small_layer
+
+        settings, op, again = ctx.fixed
+        kept, *tensors = ctx.saved_tensors
+        needs = ctx.needs_input_grad[3:]
+        if torch.is_grad_enabled():  # somebody wants to differentiate this again
+            return *(None,) * 3, *gradients_of(again, tuple(tensors), None, needs, g)
+        tensors = [None if each is None else each.contiguous() for each in tensors]
+        (g,) = materialised((g,))
+        return *(None,) * 3, *small_layer.backward(settings, op, g.contiguous(), kept, *tensors, needs[0])
+
+
+def arma_small(
+    settings: Settings, op: Matrix, again: Callable[..., Tensor], x: Tensor, w0: Tensor | None, w: Tensor | None,
+    v: Tensor, bias: Tensor | None,
+) -> Tensor:  # fmt: skip
+    """Return the mean of the stacks (Eq. 16), shape (N, F_out), of a layer without dropout on a small graph.
+
+    X is (N, F_in), W0 (F_in, K, F_out), W (1 or T - 1, K, F_out, F_out), V (1 or T, F_in, K, F_out), and the bias
+    (1 or T, K, F_out); ``again`` takes them so. `usable_on_small` must have said yes.
+    """
+    return _Small.apply(settings, op, again, x, w0, w, v, bias)  # type: ignore[no-any-return,no-untyped-call]
+
+
+def usable_on_small(settings: Settings, op: Matrix, x: Tensor, weights: tuple[Tensor | None, ...]) -> bool:
+    """Return whether a layer that may run as one operation is one for `arma_small`."""
+    return backend(x.device).takes_small(settings, op, x, weights)

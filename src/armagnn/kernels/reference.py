@@ -168,6 +168,11 @@ def members(layer: Any) -> None:
     return
 
 
+def takes_small(*_: Any) -> bool:
+    """Return that no layer is done in one call."""
+    return False
+
+
 def takes_signals(layer: Any, count: int) -> bool:
     """Return False: the signals of a layer go side by side."""
     return False

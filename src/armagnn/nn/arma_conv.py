@@ -17,7 +17,7 @@ from armagnn.errors import MissingAttributeError, ParameterError, shown
 from armagnn.kernels.layer import Fixed, arma_trials, usable_by_trials
 from armagnn.kernels.transforms import refuse_transforms
 from armagnn.nn import activations, pyg
-from armagnn.nn.arma_recursion import Recursion, Weights, next_state, outputs
+from armagnn.nn.arma_recursion import Recursion, Weights, mean_of_stacks, next_state, outputs
 from armagnn.nn.contraction import bounded, check_nonexpansive, check_operator, check_state, converge
 from armagnn.nn.conv import Conv, empty, mask_seed
 from armagnn.nn.layer_registry import register_layer
@@ -196,19 +196,23 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
         if not op.whole:
             return self.stacks(x, op).mean(0)
         function = self._unfused(x)
-        if function is None and transforms_active() and len(x.shape) == 2:
-            mapped = self._of_trials(x, op)
-            if mapped is not None:
-                return mapped
-        settings, weights, seed = self._settings(x), self._weights(), self._seed(op)
+        trials = function is None and transforms_active() and len(x.shape) == 2
+        if trials and (mapped := self._of_trials(x, op)) is not None:
+            return mapped
+        settings, seed = self._settings(x), self._seed(op)
+        matrix, sparse = op._arguments(), x._arguments() if isinstance(x, CSR) else None
+        fused = function is None and kernels.usable(matrix, sparse)
+        if fused and seed is None and isinstance(x, Tensor):
+            own = self.initial_weight, self.weight, self.skip_weight, self.bias
+            if kernels.usable_on_small(settings, matrix, x, own):
+                return kernels.arma_small(settings, matrix, partial(mean_of_stacks, settings, op), x, *own)
+        weights = self._weights()
 
         def again(x: Tensor | None, *rest: Any) -> Tensor:
             *others, seed = rest
             source = features if x is None else x
             return kernels.stack_mean(Recursion(settings, tuple(others), seed, function).run(op, source))
 
-        matrix, sparse = op._arguments(), x._arguments() if isinstance(x, CSR) else None
-        fused = function is None and kernels.usable(matrix, sparse)
         if fused and isinstance(x, Tensor) and kernels.usable_by_signals(settings, matrix, x, weights):
             return kernels.arma_signals(settings, matrix, again, seed, x, *weights)
         features = self._folded(x)
@@ -217,7 +221,7 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
             out = kernels.arma_layer(settings, matrix, sparse, again, seed, dense, *weights)
         else:
             out = again(dense, *weights, seed)
-        return self._signals(out.unsqueeze(1), x.shape).squeeze(0)
+        return out if len(x.shape) == 2 else self._signals(out.unsqueeze(1), x.shape).squeeze(0)
 
     def _of_trials(self, x: Tensor | CSR, op: GraphOperator) -> Tensor | None:
         """Return the output, of all trials of a vmap by one operation; None where it takes the recursion."""

@@ -226,3 +226,12 @@ def _instants(conv: ARMAConv, xs: Any, graphs: Any, edge_weight: Any) -> list[tu
                 "the features and the leading axes must be the same at all steps."
             )
     return instants
+
+
+def mean_of_stacks(
+    settings: Settings, op: GraphOperator, x: Tensor, w0: Tensor | None, w: Tensor | None, v: Tensor,
+    bias: Tensor | None, seed: Tensor | None,
+) -> Tensor:  # fmt: skip
+    """Return the output of a layer, shape (N, F_out), from x (N, F_in) and its parameters in their own shapes."""
+    weights = None if w0 is None else w0.flatten(1), w, v.flatten(2), None if bias is None else bias.flatten(1)
+    return kernels.stack_mean(Recursion(settings, weights, seed, None).run(op, x))

@@ -5,6 +5,7 @@ from armagnn.operators.csr import CSR
 from armagnn.operators.graclus import Coarsening, coarsen
 from armagnn.operators.graph import GraphOperator
 from armagnn.operators.neighbours import knn_graph
+from armagnn.operators.reordering import NodeOrder
 from armagnn.operators.toy_graphs import grid, ring, sensor
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "GraphBatch",
     "GraphBatches",
     "GraphOperator",
+    "NodeOrder",
     "batches_of",
     "coarsen",
     "grid",

@@ -13,7 +13,7 @@ from armagnn import checks, kernels
 from armagnn.errors import DeviceError, DTypeError, ShapeError
 from armagnn.operators import entries
 from armagnn.operators.operator_card import operator_card
-from armagnn.torch_private import lasting, learned, normal_mode, register_tree, traced
+from armagnn.torch_private import is_wrapped, lasting, learned, normal_mode, register_tree, traced
 
 Arguments = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None]
 """A matrix as the kernels take it; see `armagnn.kernels.ops`."""
@@ -222,7 +222,7 @@ class CSR:
             return self._transposed
         with normal_mode():
             found: tuple[Tensor, Tensor, Tensor] = kernels.transpose(self.rowptr, self.col, self.shape[1])
-        if lasting():
+        if lasting() and (traced() or not is_wrapped(found[2])):
             self._transposed = found
         return found
 
@@ -239,7 +239,7 @@ class CSR:
             if cached is None:
                 with normal_mode():
                     cached = self.value.index_select(0, perm)
-                if lasting():
+                if lasting() and (traced() or not is_wrapped(cached)):  # what a transform made must not outlive it
                     self._t_value = cached
             t_value = cached
         if not (with_gradient or with_perm):

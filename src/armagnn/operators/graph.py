@@ -9,13 +9,7 @@ import torch
 from torch import Tensor
 
 from armagnn.checks import choice, real
-from armagnn.errors import (
-    DTypeError,
-    GraphError,
-    ShapeError,
-    SymmetryError,
-    UnknownNameError,
-)
+from armagnn.errors import DTypeError, GraphError, ShapeError, SymmetryError, UnknownNameError
 from armagnn.operators import entries
 from armagnn.operators.all_rows import AllRows
 from armagnn.operators.building import (
@@ -31,6 +25,7 @@ from armagnn.operators.building import (
 )
 from armagnn.operators.csr import CSR, register
 from armagnn.operators.kept import once_per_operator
+from armagnn.operators.reordering import NodeOrder, reordered
 from armagnn.torch_private import normal_mode, traced
 
 if TYPE_CHECKING:
@@ -104,13 +99,7 @@ class GraphOperator(AllRows, CSR):
         check_invariants: bool = True,
     ) -> None:
         super().__init__(
-            rowptr,
-            col,
-            value,
-            shape,
-            transposed=transposed,
-            symmetric=symmetric,
-            check_invariants=check_invariants,
+            rowptr, col, value, shape, transposed=transposed, symmetric=symmetric, check_invariants=check_invariants
         )
         if check_invariants and not traced():
             check_fields(self.shape, kind, shift)
@@ -282,6 +271,22 @@ class GraphOperator(AllRows, CSR):
         if not self.symmetric:
             raise SymmetryError(NEEDS_SYMMETRY.format(purpose))
         return self
+
+    def reordered(self, order: Tensor | None = None) -> tuple[GraphOperator, NodeOrder]:
+        """Return the same graph with its nodes in another order, and that order, which takes features there and back.
+
+        Products with a large graph are faster where the numbers of neighbours are near each other. ``order`` names the
+        nodes as they shall come, shape (N), for example by METIS; by default it is reverse Cuthill-McKee's.
+
+        Example:
+            >>> import torch
+            >>> op = GraphOperator.from_edge_index(torch.tensor([[0, 9, 9, 5], [9, 0, 5, 9]]), 10)
+            >>> near, order = op.reordered()
+            >>> x = torch.randn(10, 3)
+            >>> torch.equal(order.restore(near @ order.permute(x)), op @ x)
+            True
+        """
+        return reordered(self, order)
 
     # ------------------------------------------------------------------------------------------------------- diagonal
 

@@ -19,6 +19,7 @@ from armagnn.kernels.cpu.masks import dropout, dropout_trials
 from armagnn.kernels.cpu.members import members, takes_signals
 from armagnn.kernels.cpu.nonzeros import nonzeros
 from armagnn.kernels.cpu.row_maxima import row_max, row_max_back
+from armagnn.kernels.cpu.small_layer import takes_small
 from armagnn.kernels.cpu.sparse import gcs, sddmm, sort_coo, transpose
 from armagnn.kernels.reference import (
     affine,
@@ -71,6 +72,7 @@ __all__ = [
     "stack_mean",
     "take_padded",
     "takes_signals",
+    "takes_small",
     "transpose",
     "trial_products",
 ]

@@ -1,0 +1,269 @@
+"""A whole ARMA layer on a small graph in one call of machine code, and its gradients in another.
+
+On 30 nodes the numbers are done in a few microseconds; what takes time is Python, and its ways into a dozen kernels. So
+this is one function of addresses, for layers without dropout on graphs of at most `MOST` nodes.
+
+    S(0) = σ( (L X) W0 + X V + b ),        S(t) = σ( (L S(t-1)) W + X V + b ),        out = mean of the stacks of S(T-1)
+
+With P(t) the gradient before the activation, the way back is
+
+    ∇W += S(t-1)^T L^T P(t),      P(t-1) = σ'(S(t-1)) * (L^T P(t)) W^T,      ∇V = X^T Σ P(t),      ∇W0 = (L X)^T P(0).
+
+All matrices are row-major: X (N, F_in), W0 (F_in, K F), W (1 or T - 1, K, F, F), V (1 or T, F_in, K F), b (1 or T,
+K F), the states (T, N, K F).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+import numba
+import torch
+from numba import carray, types
+from torch import Tensor
+
+from armagnn.kernels.cpu.compile import Array, inner, kept_on_disk
+from armagnn.kernels.reference import LONG
+from armagnn.torch_private import is_wrapped
+
+MOST: Final = LONG
+"""Nodes and features of the largest layer: longer sums are taken in pieces, which this does not do."""
+
+WORK: Final = 1 << 20
+"""Multiply-adds of a step from which on vector code and a BLAS are faster."""
+
+SLOPES: Final = {"none": 1.0, "relu": 0.0}
+"""What an activation multiplies negative numbers by; a leaky ReLU has its own."""
+
+_ACTIVATIONS: Final = (*SLOPES, "leaky_relu")
+
+STARTS: Final = {"zero": 0, "linear": 1, "tied": 2}
+"""X(0)."""
+
+
+@inner()
+def _propagate(rowptr: Array, col: Array, value: Array, x: Array, first: int, width: int, out: Array, to: int) -> None:
+    """Write A x to out, from there on; x (N, width) begins at its number ``first``."""
+    for i in range(rowptr.size - 1):
+        row = out[to + i * width : to + (i + 1) * width]
+        for c in range(width):
+            row[c] = 0
+        for e in range(rowptr[i], rowptr[i + 1]):
+            _add(value[e], x, first + col[e] * width, row)
+
+
+@inner()
+def _add(factor: Any, x: Array, first: int, row: Array) -> None:
+    """Add a multiple of the numbers of x from the first on to a row."""
+    other = x[first : first + row.size]
+    for c in range(row.size):
+        row[c] += factor * other[c]
+
+
+@inner()
+def _multiply(
+    out: Array, to: int, pitch: int, a: Array, first: int, down: int, along: int, b: Array, second: int, below: int,
+    rows: int, depth: int, width: int,
+) -> None:  # fmt: skip
+    """Add a b to out. Each begins at a number of its array; rows are ``pitch``, ``down`` and ``below`` apart."""
+    for i in range(rows):
+        row = out[to + i * pitch : to + i * pitch + width]
+        for p in range(depth):
+            _add(a[first + i * down + p * along], b, second + p * below, row)
+
+
+@inner()
+def _turn(a: Array, first: int, rows: int, columns: int, out: Array, to: int) -> None:
+    """Write the transpose of a matrix (rows, columns)."""
+    for i in range(rows):
+        for j in range(columns):
+            out[to + j * rows + i] = a[first + i * columns + j]
+
+
+def _forward(
+    rowptrs: Any, cols: Any, values: Any, xs: Any, w0s: Any, ws: Any, vs: Any, biases: Any, kept: Any, outs: Any,
+    nodes: int, entries: int, fan_in: int, stacks: int, width: int, steps: int, versions: int, later: int, start: int,
+    biased: int, slope: Any,
+) -> None:  # fmt: skip
+    wide = stacks * width
+    size, square = nodes * wide, width * width
+    rowptr, col, value = carray(rowptrs, nodes + 1), carray(cols, entries), carray(values, entries)
+    x, w0, w = carray(xs, nodes * fan_in), carray(w0s, fan_in * wide), carray(ws, later * stacks * square)
+    v, bias = carray(vs, versions * fan_in * wide), carray(biases, versions * wide)
+    room, out = carray(kept, (steps + 2) * size + nodes * fan_in), carray(outs, nodes * width)
+    skip, through, lx = steps * size, (steps + 1) * size, (steps + 2) * size
+    if start:
+        _propagate(rowptr, col, value, x, 0, fan_in, room, lx)
+    for t in range(steps):
+        version, state = min(t, versions - 1), t * size
+        if t == version:
+            for n in range(nodes):
+                for c in range(wide):
+                    room[skip + n * wide + c] = bias[version * wide + c] if biased else 0
+            _multiply(room, skip, wide, x, 0, fan_in, 1, v, version * fan_in * wide, wide, nodes, fan_in, wide)
+        for i in range(size):
+            room[state + i] = room[skip + i]
+        if t:
+            _propagate(rowptr, col, value, room, state - size, wide, room, through)
+            for k in range(stacks):
+                matrix, own = ((min(t, later) - 1) * stacks + k) * square, k * width
+                _multiply(room, state + own, wide, room, through + own, wide, 1, w, matrix, width, nodes, width, width)
+        elif start:
+            _multiply(room, state, wide, room, lx, fan_in, 1, v if start == 2 else w0, 0, wide, nodes, fan_in, wide)
+        for i in range(state, state + size):
+            z = room[i]
+            if z < 0:
+                room[i] = z * slope if slope else slope  # -inf times 0 would be NaN
+    for n in range(nodes):
+        for c in range(width):
+            total = room[(steps - 1) * size + n * wide + c]
+            for k in range(1, stacks):
+                total += room[(steps - 1) * size + n * wide + k * width + c]
+            out[n * width + c] = total / stacks
+
+
+def _backward(
+    rowptrs: Any, cols: Any, values: Any, xs: Any, w0s: Any, ws: Any, vs: Any, kept: Any, gs: Any, x_grads: Any,
+    w0_grads: Any, w_grads: Any, v_grads: Any, b_grads: Any, rooms: Any, nodes: int, entries: int, fan_in: int,
+    stacks: int, width: int, steps: int, versions: int, later: int, start: int, needs_x: int, slope: Any,
+) -> None:  # fmt: skip
+    # rowptr, col and value are those of the transposed operator; the gradients are zeros
+    wide = stacks * width
+    size, square, plane = nodes * wide, width * width, fan_in * wide
+    rowptr, col, value = carray(rowptrs, nodes + 1), carray(cols, entries), carray(values, entries)
+    x, w0, w = carray(xs, nodes * fan_in), carray(w0s, plane), carray(ws, later * stacks * square)
+    v, states = carray(vs, versions * plane), carray(kept, (steps + 2) * size + nodes * fan_in)
+    g = carray(gs, nodes * width)
+    x_grad, w0_grad = carray(x_grads, nodes * fan_in), carray(w0_grads, plane)
+    w_grad, v_grad = carray(w_grads, later * stacks * square), carray(v_grads, versions * plane)
+    up, skip, down, lifted = 0, size, 2 * size, 3 * size
+    through, turned = lifted + nodes * fan_in, lifted + 2 * nodes * fan_in
+    b_grad, room = carray(b_grads, versions * wide), carray(rooms, turned + max(plane, square))
+    for n in range(nodes):
+        for c in range(wide):
+            room[up + n * wide + c], room[skip + n * wide + c] = g[n * width + c % width] / stacks, 0
+    for t in range(steps - 1, -1, -1):
+        for i in range(size):
+            if states[t * size + i] <= 0:
+                room[up + i] = room[up + i] * slope if slope else slope
+            room[skip + i] += room[up + i]
+        version = min(t, versions - 1)
+        if t == 0 or versions > 1:
+            _multiply(v_grad, version * plane, wide, x, 0, 1, fan_in, room, skip, wide, fan_in, nodes, wide)
+            for n in range(nodes):
+                for c in range(wide):
+                    b_grad[version * wide + c] += room[skip + n * wide + c]
+            if needs_x:
+                _turn(v, version * plane, fan_in, wide, room, turned)
+                _multiply(x_grad, 0, fan_in, room, skip, wide, 1, room, turned, fan_in, nodes, wide, fan_in)
+            for i in range(size):
+                room[skip + i] = 0
+        if t:
+            _propagate(rowptr, col, value, room, up, wide, room, down)
+            below, first = (t - 1) * size, (min(t, later) - 1) * stacks
+            for i in range(size):
+                room[up + i] = 0
+            for k in range(stacks):
+                matrix, own = (first + k) * square, k * width
+                _multiply(
+                    w_grad, matrix, width, states, below + own, 1, wide, room, down + own, wide, width, nodes, width
+                )
+                _turn(w, matrix, width, width, room, turned)
+                _multiply(room, up + own, wide, room, down + own, wide, 1, room, turned, width, nodes, width, width)
+        elif start:
+            lx, weight, total = (steps + 2) * size, v if start == 2 else w0, v_grad if start == 2 else w0_grad
+            _multiply(total, 0, wide, states, lx, 1, fan_in, room, up, wide, fan_in, nodes, wide)
+            if needs_x:
+                for i in range(nodes * fan_in):
+                    room[lifted + i] = 0
+                _turn(weight, 0, fan_in, wide, room, turned)
+                _multiply(room, lifted, fan_in, room, up, wide, 1, room, turned, fan_in, nodes, wide, fan_in)
+                _propagate(rowptr, col, value, room, lifted, fan_in, room, through)
+                for i in range(nodes * fan_in):
+                    x_grad[i] += room[through + i]
+
+
+@functools.cache
+def _code(
+    function: Callable[..., None], real: torch.dtype, index: torch.dtype, arrays: int, sizes: int
+) -> tuple[Any, Any]:
+    """Return a function of addresses: of a matrix's pattern, of so many arrays of numbers; and of so many sizes."""
+    number = types.float32 if real == torch.float32 else types.float64
+    pattern = [types.CPointer(types.int32 if index == torch.int32 else types.int64)] * 2
+    given = types.void(*pattern, *[types.CPointer(number)] * arrays, *[types.int64] * sizes, number)
+    code = kept_on_disk(numba.cfunc, given, error_model="numpy")(function)
+    last = ctypes.c_float if real == torch.float32 else ctypes.c_double
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (2 + arrays), *[ctypes.c_int64] * sizes, last)
+    return code, kind(code.address)  # the first must live as long as the second
+
+
+def takes_small(settings: Any, op: tuple[Any, ...], x: Tensor, weights: tuple[Tensor | None, ...]) -> bool:
+    """Return whether a layer goes this way, with weights W0 (F_in, K, F), W, V (1 or T, F_in, K, F), b (1 or T, K, F).
+
+    What does not fit goes another way, which complains.
+    """
+    w0, w, v, bias = weights
+    assert v is not None
+    s, (rowptr, col, value, *_), real, shape = settings, op, x.dtype, x.shape
+    if len(shape) != 2 or not 0 < shape[0] == rowptr.shape[0] - 1 <= MOST or s.act not in _ACTIVATIONS:
+        return False
+    (nodes, fan_in), stacks, width, versions = shape, s.stacks, s.width, v.shape[0]
+    work = max(nodes * stacks * width * max(fan_in, width), col.shape[0] * max(fan_in, stacks * width))
+    if fan_in > MOST or work > WORK or versions not in (1, s.steps) or v.shape[1:] != (fan_in, stacks, width):
+        return False
+    if (w0 is None) == (s.init == "linear") or (w is None) == (s.steps > 1):
+        return False
+    fits = (
+        (w0 is None or (w0.shape == v.shape[1:] and w0.dtype == real))
+        and (w is None or (w.shape[1:] == (stacks, width, width) and w.shape[0] in (1, s.steps - 1)))
+        and (bias is None or (bias.shape == (versions, stacks, width) and bias.dtype == real))
+        and (w is None or w.dtype == real)
+    )
+    one_kind = v.dtype == value.dtype == real and rowptr.dtype == col.dtype
+    if not (fits and one_kind and real in (torch.float32, torch.float64)):
+        return False
+    return not any(is_wrapped(each) for each in (*op[:6], x, *weights) if each is not None)  # they have no address
+
+
+def _sizes(s: Any, op: tuple[Any, ...], x: Tensor, w: Tensor | None, v: Tensor) -> tuple[int, ...]:
+    nodes, fan_in = x.shape
+    later = 0 if w is None else w.shape[0]
+    return nodes, op[1].shape[0], fan_in, s.stacks, s.width, s.steps, v.shape[0], later, STARTS[s.init]
+
+
+def _addresses(tensors: tuple[Tensor | None, ...]) -> list[int]:
+    return [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
+
+
+def forward(
+    settings: Any, op: tuple[Any, ...], x: Tensor, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Return the mean of the stacks, shape (N, F), and the states and L X for the way back; all contiguous."""
+    s, sizes = settings, _sizes(settings, op, x, w, v)
+    nodes, _, fan_in, stacks, width, steps, *_ = sizes
+    kept, out = x.new_empty(nodes * ((steps + 2) * stacks * width + fan_in)), x.new_empty(nodes, width)
+    _, code = _code(_forward, x.dtype, op[1].dtype, 8, 10)
+    slope = SLOPES.get(s.act, s.slope)
+    code(*_addresses((*op[:3], x, w0, w, v, bias, kept, out)), *sizes, bias is not None, slope)
+    return out, kept
+
+
+def backward(
+    settings: Any, op: tuple[Any, ...], g: Tensor, kept: Tensor, x: Tensor, w0: Tensor | None, w: Tensor | None,
+    v: Tensor, bias: Tensor | None, needs_x: bool,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    """Return the gradients of X, W0, W, V and b from that of the mean, which is contiguous."""
+    s, sizes = settings, _sizes(settings, op, x, w, v)
+    nodes, _, fan_in, stacks, width, *_ = sizes
+    wide = stacks * width
+    room = x.new_empty(nodes * (3 * wide + 2 * fan_in) + max(fan_in, width) * wide)
+    found = [None if each is None else torch.zeros_like(each) for each in (x if needs_x else None, w0, w, v)]
+    b_grad = v.new_zeros(v.shape[0], stacks, width)
+    _, code = _code(_backward, x.dtype, op[1].dtype, 13, 10)
+    code(
+        *_addresses((*op[3:6], x, w0, w, v, kept, g, *found, b_grad, room)), *sizes, needs_x, SLOPES.get(s.act, s.slope)
+    )
+    return *found, None if bias is None else b_grad

@@ -360,7 +360,8 @@ class _Small(torch.autograd.Function):
             return *(None,) * 3, *gradients_of(again, tuple(tensors), None, needs, g)
         tensors = [None if each is None else each.contiguous() for each in tensors]
         (g,) = materialised((g,))
-        return *(None,) * 3, *small_layer.backward(settings, op, g.contiguous(), kept, *tensors, needs[0])
+        x, w0, w, v, bias = tensors
+        return *(None,) * 3, *small_layer.backward(settings, op, g.contiguous(), kept, x, w0, w, v, bias, needs[0])
 
 
 def arma_small(

@@ -280,11 +280,9 @@ class GraphOperator(AllRows, CSR):
 
         Example:
             >>> import torch
-            >>> op = GraphOperator.from_edge_index(torch.tensor([[0, 9, 9, 5], [9, 0, 5, 9]]), 10)
+            >>> op, x = GraphOperator.from_edge_index(torch.tensor([[0, 9], [9, 0]]), 10), torch.randn(10, 3)
             >>> near, order = op.reordered()
-            >>> x = torch.randn(10, 3)
-            >>> torch.equal(order.restore(near @ order.permute(x)), op @ x)
-            True
+            >>> assert torch.equal(order.restore(near @ order.permute(x)), op @ x)
         """
         return reordered(self, order)
 

@@ -191,9 +191,7 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
             *_, last = outputs(self, x, edge_index, edge_weight)
             return last
         x, op = self._checked(x, edge_index, edge_weight)
-        if self.fixed_point is not None:
-            return self._converged(x, op).mean(0)
-        if not op.whole:
+        if self.fixed_point is not None or not op.whole:
             return self.stacks(x, op).mean(0)
         function = self._unfused(x)
         trials = function is None and transforms_active() and len(x.shape) == 2
@@ -202,16 +200,15 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
         settings, seed = self._settings(x), self._seed(op)
         matrix, sparse = op._arguments(), x._arguments() if isinstance(x, CSR) else None
         fused = function is None and kernels.usable(matrix, sparse)
-        if fused and seed is None and isinstance(x, Tensor):
-            own = self.initial_weight, self.weight, self.skip_weight, self.bias
-            if kernels.usable_on_small(settings, matrix, x, own):
-                return kernels.arma_small(settings, matrix, partial(mean_of_stacks, settings, op), x, *own)
+        own = self.initial_weight, self.weight, self.skip_weight, self.bias
+        if fused and seed is None and isinstance(x, Tensor) and kernels.usable_on_small(settings, matrix, x, own):
+            return kernels.arma_small(settings, matrix, partial(mean_of_stacks, settings, op), x, *own)
         weights = self._weights()
 
         def again(x: Tensor | None, *rest: Any) -> Tensor:
             *others, seed = rest
-            source = features if x is None else x
-            return kernels.stack_mean(Recursion(settings, tuple(others), seed, function).run(op, source))
+            steps = Recursion(settings, tuple(others), seed, function)
+            return kernels.stack_mean(steps.run(op, features if x is None else x))
 
         if fused and isinstance(x, Tensor) and kernels.usable_by_signals(settings, matrix, x, weights):
             return kernels.arma_signals(settings, matrix, again, seed, x, *weights)
@@ -245,8 +242,7 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
             return kernels.stack_mean(Recursion(own, (w0, w, v, bias), seed, None).run(op, source))
 
         rate = self.dropout if seed is not None and isinstance(self.dropout, Tensor) else None
-        fixed = Fixed(settings, matrix, pattern, single)
-        return arma_trials(fixed, dense, value, *weights, seed, rate)
+        return arma_trials(Fixed(settings, matrix, pattern, single), dense, value, *weights, seed, rate)
 
     def stacks(
         self, x: Tensor | CSR, edge_index: Any, edge_weight: Tensor | None = None, *, initial: Tensor | None = None
@@ -346,9 +342,8 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
         """Return W0, W, V and the bias with the stacks side by side, as `recursion` takes them."""
         w0 = None if self.initial_weight is None else self.initial_weight.flatten(1)
         bias = None if self.bias is None else self.bias.flatten(1)
-        weight = (
-            self.weight if self.fixed_point is None else bounded(self.weight.to(wide), self.fixed_point.contraction)
-        )
+        solved = self.fixed_point
+        weight = self.weight if solved is None else bounded(self.weight.to(wide), solved.contraction)
         return w0, weight, self.skip_weight.flatten(2), bias
 
     @property

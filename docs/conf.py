@@ -77,7 +77,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": None,
     "image_scrapers": ("matplotlib",),
     "matplotlib_animations": False,
-    "capture_repr": ("_repr_html_", "__repr__"),
+    "capture_repr": ("_repr_html_",),
     "within_subsection_order": "FileNameSortKey",
     "thumbnail_size": (320, 220),
     "first_notebook_cell": "%matplotlib inline",

@@ -84,15 +84,16 @@ class Bars(SphinxTransform):
             node.replace_self(nodes.Text(f"|{node.astext()}|"))
 
 
-# ---------------------------------------------------------------------------------------------------------- by keyboard
+# --------------------------------------------------------------------------------------------------------- wide parts
+
+SHORT = re.compile(r"<td><p>((?:<strong>)?[^<]{1,14}(?:</strong>)?)</p></td>")
 
 
-def scroll_by_keyboard(app: Sphinx, page: str, template: str, context: dict[str, Any], tree: object) -> None:
-    """Let code and tables that are wider than a page be reached by Tab, to scroll them with the arrow keys."""
-    body = str(context.get("body", ""))
-    context["body"] = body.replace("<pre>", '<pre tabindex="0">').replace(
-        '<div class="table-wrapper', '<div tabindex="0" class="table-wrapper'
-    )
+def mend_wide_parts(app: Sphinx, page: str, template: str, context: dict[str, Any], tree: object) -> None:
+    """Let Tab reach code and tables that may be wider than the page, to scroll them by keys; keep numbers whole."""
+    body = str(context.get("body", "")).replace("<pre>", '<pre tabindex="0">')
+    body = body.replace('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper')
+    context["body"] = SHORT.sub(r'<td class="short"><p>\1</p></td>', body)
 
 
 # ------------------------------------------------------------------------------------------------------------- explorer
@@ -170,6 +171,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("room", Room)
     app.add_directive("command-help", CommandHelp)
     app.connect("autodoc-skip-member", skip_member)
-    app.connect("html-page-context", scroll_by_keyboard)
+    app.connect("html-page-context", mend_wide_parts)
     app.connect("build-finished", write_explorer)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

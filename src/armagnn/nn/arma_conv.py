@@ -192,7 +192,7 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
             return last
         x, op = self._checked(x, edge_index, edge_weight)
         if self.fixed_point is not None or not op.whole:
-            return self.stacks(x, op).mean(0)
+            return (self.stacks(x, op) if self.fixed_point is None else self._converged(x, op)).mean(0)
         function = self._unfused(x)
         trials = function is None and transforms_active() and len(x.shape) == 2
         if trials and (mapped := self._of_trials(x, op)) is not None:

@@ -129,18 +129,20 @@ class Section:
 
     def _own(self, dataset: str, cells: Mapping[CellName, Summary]) -> dict[tuple[str, str], Summary]:
         """The cells of a dataset that were run, by method and protocol."""
-        places = [(method, way) for method in self.table.methods for way in self.table.protocols]
+        ways = [way for way in self.table.protocols if way != "leak"]
+        places = [(method, way) for method in self.table.methods for way in ways]
         return {place: cells[dataset, *place] for place in places if (dataset, *place) in cells}
 
     def _other_runs(self, dataset: str, cells: Mapping[CellName, Summary]) -> str:
         """What to add to the command for cells with another number of runs than it makes; which folds are missing."""
         table, more, unfinished, folds = self.table, [], [], self.table.num_folds
         for (method, way), cell in self._own(dataset, cells).items():
+            wanted = 1 if way in table.one_fold else folds
             there = len(set(cell.folds)) if folds > 1 else 1
             runs = len(cell.values) // there
             if runs != table.usual_runs(dataset, method):
                 more.append(f"`--runs {runs}` for {LABELS[method]}, {TITLES[way]}")
-            if there < folds:
+            if there < wanted:
                 unfinished.append(f"{LABELS[method]}, {TITLES[way]} ({there} of {FOLDS})")
         end = f", with {'; '.join(more)}." if more else "."
         return f"{end} Not all folds yet: {'; '.join(unfinished)}." if unfinished else end

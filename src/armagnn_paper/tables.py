@@ -64,7 +64,8 @@ def _nodes(dataset: str, method: str, protocol: str) -> NodesConfig:
     """A cell of Table 1 that no search chooses."""
     config = NodesConfig(dataset=dataset, conv=method, **node_defaults(dataset, method))
     skip = config.skip_dropout if method == "arma" else 0.0
-    config = replace(config, last_stacks=config.stacks, skip_dropout=skip, patience=50, stop_on="accuracy")
+    literal: dict[str, Any] = {"act": "relu", "patience": 50, "stop_on": "accuracy"}
+    config = replace(config, last_stacks=config.stacks, skip_dropout=skip, **literal)
     if protocol == "paper":
         return config
     if dataset != "ppi":

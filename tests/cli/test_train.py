@@ -75,7 +75,7 @@ def test_what_is_not_typed_is_the_papers(run: CliRunner, begun: list[NodesConfig
 
 def test_the_defaults_are_those_of_the_configuration(run: CliRunner, begun: list[NodesConfig]) -> None:
     run.invoke(app, ["train"])
-    assert begun == [NodesConfig()]
+    assert begun == [NodesConfig(act="elu")]
 
 
 def test_dropout_is_short_for_two(run: CliRunner, begun: list[NodesConfig]) -> None:

@@ -32,6 +32,14 @@ def test_they_make_a_configuration(
 
 
 def test_other_data_start_from_cora_and_from_enzymes_without_dropout() -> None:
-    assert node_defaults("mine.npz", "arma") == node_defaults("cora", "arma")
+    assert node_defaults("mine.npz", "arma") | {"act": "elu"} == node_defaults("cora", "arma")
     assert graph_defaults("my/graphs", "arma") == graph_defaults("enzymes", "arma") | {"skip_dropout": 0.0}
     assert signal_defaults("mine", "arma") == signal_defaults("20news", "arma")
+
+
+def test_arma_has_elu_on_the_citation_networks_and_nowhere_else() -> None:
+    known = [*NODES, "mine.npz", "texas"]
+    assert [name for name in known if node_defaults(name, "arma").get("act") == "elu"] == ["cora", "citeseer", "pubmed"]
+    assert not [name for name in known for conv in ("gcn", "chebyshev", "gat") if "act" in node_defaults(name, conv)]
+    assert NodesConfig.begun({"dataset": "cora"}).act == "elu"
+    assert NodesConfig.begun({"dataset": "cora", "act": "relu"}).act == "relu"

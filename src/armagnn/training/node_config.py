@@ -74,7 +74,7 @@ class NodesConfig(Config):
     What is not given is the paper's value for the dataset and the layers (for your own files: that for Cora), with
     one exception: the paper's text stops on validation accuracy with patience 50 (--stop-on accuracy --patience 50);
     the authors' own script stops on validation loss, and so does the default here, with patience 100. On PPI it is
-    300, as the paper's patience stops far too early there.
+    300, as the paper's patience stops far too early there. ARMA has ELU on the citation networks.
     """
     SHORTCUTS: ClassVar[Mapping[str, tuple[str, ...]]] = {"dropout": ("input_dropout", "hidden_dropout")}
     RATES: ClassVar[tuple[str, ...]] = RATES
@@ -160,7 +160,7 @@ class NodesConfig(Config):
         shown=PAPERS,
     )
     last_stacks: int = option(0, "K of the second convolution.", shown="as the first")
-    act: str = option("relu", "Activation of the hidden layer, e.g. relu or elu.")
+    act: str = option("relu", "Activation of the hidden layer, e.g. relu or elu.", shown="relu; elu for arma on cora")
     depth: int = option(2, "Convolutions, one after another; each is a hidden layer but the last.")
     norm: str = option(
         "none",

@@ -196,7 +196,7 @@ def _without_gaps(records: list[Record], console: Console) -> list[Record]:
         if len(whole) < len(trials):
             number = len(trials) - len(whole)
             _say(console, f"{' '.join(cell)}: {number} trials, of half done folds, are left out")
-        folds, wanted = len({trial.fold for trial in whole}), table.num_folds
+        folds, wanted = len({trial.fold for trial in whole}), 1 if cell[2] in table.one_fold else table.num_folds
         if 0 < folds < wanted:
             _say(console, f"{' '.join(cell)}: {folds} of {wanted} folds are there; reproduce does the others")
         kept += whole

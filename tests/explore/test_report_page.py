@@ -16,6 +16,7 @@ from armagnn.errors import ArmagnnError, RunError
 from armagnn.explore.report_page import run_report
 from armagnn.training import GraphsConfig, NodesConfig, Run, SignalsConfig, train
 from data.tables.small_tables import people, write_people
+from explore.browser import chromium
 from tiny_signals import tiny
 
 EVIL = '<img src=x onerror="alert(1)">&\u202e'
@@ -179,3 +180,31 @@ def test_what_is_no_finished_run_is_refused(trained: Run, tmp_path: Path) -> Non
     Run.create(half, trained.config, "0" * 64, trained.description())
     with pytest.raises(RunError, match="Continue with"):
         run_report(Run.open(half))
+
+
+def test_tab_reaches_everything_in_order_and_shows_where_it_is(page: str) -> None:
+    with chromium() as browser:
+        tab = browser.new_page(viewport={"width": 900, "height": 700})
+        tab.set_content(page)
+        wanted = tab.locator("a:visible, [tabindex='0']:visible").count()
+        seen: list[dict[str, Any]] = []
+        while len(seen) <= wanted:
+            tab.keyboard.press("Tab")
+            where = tab.evaluate(
+                """() => {
+                    const here = document.activeElement, style = getComputedStyle(here);
+                    if (here === document.body) return null;
+                    return {
+                        place: here.getBoundingClientRect().top + scrollY,
+                        name: here.ariaLabel || here.textContent.trim(),
+                        outline: style.outlineStyle === "none" ? 0 : parseFloat(style.outlineWidth),
+                    };
+                }"""
+            )
+            if where is None:
+                break
+            seen.append(where)
+        assert len(seen) >= wanted - 1  # the link that skips the head is hidden until it has the focus
+        assert all(each["outline"] >= 2 and each["name"] for each in seen)
+        places = [each["place"] for each in seen[1:]]
+        assert places == sorted(places)

@@ -325,3 +325,13 @@ def test_a_zero_takes_its_seed_and_drops_nothing() -> None:
     state = torch.get_rng_state()
     drop(x, Zero(), True)  # where seeds come from torch's generator, none is drawn
     assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_notebook_shows_sizes_options_and_parameters(name: str) -> None:
+    layer = make_conv(name, 3, 4)
+    shown = layer._repr_html_()  # type: ignore[operator]
+    assert type(layer).__name__ in shown
+    assert "3 → 4" in shown
+    assert f">{sum(p.numel() for p in layer.parameters()):,}<" in shown
+    assert "-1 → 4" in ARMAConv(-1, 4)._repr_html_()  # its weights have no size yet

@@ -94,6 +94,10 @@ class WriteError(DataError, RunError):
     """A file cannot be written: of a dataset, of a run, or one that was asked for."""
 
 
+class RankError(ArmagnnError, RuntimeError):
+    """Another rank of a process group raised, or ended: what it said is in the message."""
+
+
 class ConvergenceError(ArmagnnError, RuntimeError):
     """An iteration did not reach its tolerance within the steps it was given."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -82,6 +83,8 @@ def predict(
         found = training.predict(training.Run.open(run), new)
     for note in getattr(found, "notes", ()):
         notes_console().print(f"Note: {note}", style="yellow", soft_wrap=True)
+    if os.environ.get("RANK", "0") != "0":  # of ranks that torchrun started, the first one writes
+        return
     table = found.to_csv()
     if out is None:
         typer.echo(table, nl=False)

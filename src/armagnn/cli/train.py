@@ -60,7 +60,11 @@ def command_of(kind: type[Config], help: str = "", without: str = "") -> Any:
             refuse_before(ctx, given)
             return
         out = given.pop("out", None)
-        flags = {name: bool(given.pop(name, None)) for name in ("resume", "overwrite", "tensorboard")}
+        engine = given.pop("engine", "")
+        if kind.kind == "nodes" and not without and (given.get("parts") or engine or _among_ranks()):
+            _train_parts(given, out, engine or "torchrun", _flags(given))
+            return
+        flags = _flags(given)
         _train(kind, prepared(kind, given, out, resume=flags["resume"]), out, **flags)
 
     option = inspect.Parameter
@@ -103,6 +107,15 @@ def options_of(kind: type[Config], without: str) -> dict[str, Any]:
         Path | None,
         typer.Option(help="A file of options, JSON or TOML, as `armagnn tune` writes one.", rich_help_panel=RUN),
     ]
+    if kind.kind == "nodes" and not without:
+        for each in fields(config_of("parts")):
+            if each.name in ("parts", "clusters"):
+                found[each.name] = Annotated[
+                    type(each.default) | None,
+                    typer.Option(help=each.metadata["help"], rich_help_panel=RUN, show_default=each.metadata["shown"]),
+                ]
+        text = "Who starts the ranks of --parts: torchrun (or this process alone), or ray."
+        found["engine"] = Annotated[str | None, typer.Option(help=text, rich_help_panel=RUN, show_default="torchrun")]
     for name, text in (
         ("resume", "Continue an interrupted run, to the same result."),
         ("overwrite", "Replace the run in the folder."),
@@ -110,6 +123,16 @@ def options_of(kind: type[Config], without: str) -> dict[str, Any]:
     ):
         found[name] = Annotated[bool | None, typer.Option(f"--{name}", help=text, rich_help_panel=RUN)]
     return found
+
+
+def _flags(given: dict[str, Any]) -> dict[str, bool]:
+    """Take the flags that are no options of the configuration."""
+    return {name: bool(given.pop(name, None)) for name in ("resume", "overwrite", "tensorboard")}
+
+
+def _among_ranks() -> bool:
+    """Did torchrun start this process as one of several?"""
+    return os.environ.get("WORLD_SIZE", "1") != "1" and "RANK" in os.environ
 
 
 def refuse_before(ctx: typer.Context, given: dict[str, Any]) -> None:
@@ -190,6 +213,25 @@ def _train(
     console.print(f"Run folder: {shown}", soft_wrap=True)
 
 
+def _train_parts(given: dict[str, Any], out: Path | None, engine: str, flags: dict[str, bool]) -> None:
+    """Train over ranks with the options that were typed."""
+    from armagnn.cli.progress import print_report
+    from armagnn.cli.train_parts import tell_interrupted, train_on_parts
+
+    kind = config_of("parts")
+    typed = prepared(kind, given, out, resume=flags["resume"])
+    folder = out or folder_of(kind, typed)
+    try:
+        run = train_on_parts(typed, folder, engine=engine, **flags)
+    except KeyboardInterrupt:
+        tell_interrupted(folder, notes_console())
+    else:
+        if run is not None:
+            console = output_console()
+            print_report(console, run)
+            console.print(f"Run folder: {folder}", soft_wrap=True)
+
+
 def _compare_versions(run: Run, notes: Console) -> None:
     from armagnn.training.run_folder import current_versions
 
@@ -225,5 +267,5 @@ def _interrupted(folder: Path, notes: Console) -> NoReturn:
 app.callback()(command_of(config_of("nodes"), without=TABLES))
 app.command("nodes")(command_of(config_of("nodes"), NODES))
 for _kind in kinds():
-    if _kind != "nodes":
+    if _kind not in ("nodes", "parts"):  # which `train nodes` trains, too
         app.command(_kind)(command_of(config_of(_kind)))

@@ -138,5 +138,5 @@ def _number(value: Any) -> str:
 app.callback()(command_of(config_of("nodes"), "nodes", TABLES))
 app.command("nodes")(command_of(config_of("nodes"), "your own tables"))
 for _kind in kinds():
-    if _kind != "nodes":
+    if _kind not in ("nodes", "parts"):
         app.command(_kind)(command_of(config_of(_kind), _kind))

@@ -59,3 +59,31 @@ def copied(x: Tensor, group: dist.ProcessGroup) -> Tensor:
 def summed(x: Tensor, group: dist.ProcessGroup) -> Tensor:
     """Return the sum over the ranks, equal on all of them; every rank's part has the gradient of the sum."""
     return _Summed.apply(x, group)  # type: ignore[no-any-return,no-untyped-call]
+
+
+class _CopiedAll(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, group: dist.ProcessGroup, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.group = group
+        ctx.set_materialize_grads(False)
+        return tuple(tensor.view_as(tensor) for tensor in tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        there = [gradient for gradient in gradients if gradient is not None]
+        if not there:
+            return None, *gradients
+        flat = torch.cat([gradient.reshape(-1) for gradient in there])
+        dist.all_reduce(flat, group=ctx.group)
+        pieces = torch.split(flat, [gradient.numel() for gradient in there])
+        sums = iter([piece.view_as(gradient) for piece, gradient in zip(pieces, there, strict=True)])
+        return None, *(None if gradient is None else next(sums) for gradient in gradients)
+
+
+def copied_all(tensors: dict[str, Tensor], group: dist.ProcessGroup) -> dict[str, Tensor]:
+    """Return tensors as `copied` does, with one sum over the ranks for the gradients of all of them.
+
+    The tensors are of one type; those without a gradient have none afterwards.
+    """
+    copies: tuple[Tensor, ...] = _CopiedAll.apply(group, *tensors.values())  # type: ignore[no-untyped-call]
+    return dict(zip(tensors, copies, strict=True))

@@ -21,6 +21,7 @@ from torch.nn.parameter import Parameter
 
 from armagnn import kernels
 from armagnn.distributed.collectives import copied, group_of, summed
+from armagnn.distributed.rank_groups import agreed
 from armagnn.distributed.stack_masks import keep_columns
 from armagnn.errors import DTypeError, ParameterError, shown
 from armagnn.nn import ARMAConv
@@ -64,7 +65,7 @@ class ParallelStacks(nn.Module):
     """An `ARMAConv` whose stacks are shared out over ranks; `parallelize_stacks` makes it.
 
     All ranks call it together with the same input, and each gets the whole output and the whole gradient of its input.
-    Where one rank raises (a solve that does not converge, say), the others wait for it until the group's timeout.
+    Where one rank raises (a solve that does not converge, say), the others raise a `RankError` with its words.
     A rank holds, trains and needs memory for its own stacks only: ``local``. Ranks that are seeded alike drop the same
     entries that one process with that seed would drop.
 
@@ -117,12 +118,15 @@ class ParallelStacks(nn.Module):
 
     def forward(self, x: Tensor | CSR, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         """Return the mean of all stacks (Eq. 16), shape (..., N, F_out), on every rank; arguments as of `ARMAConv`."""
-        if self.local.explain:
-            raise ParameterError("explanations are made of a plain ARMAConv: load this layer's state_dict() into one.")
-        x, op = self.local._checked(x, edge_index, edge_weight)
-        x = copied(x, self.group) if isinstance(x, Tensor) else _learned(x, self.group)
-        op = _learned(op, self.group)
-        return summed(self.local(x, op) * (self.local.num_stacks / self.num_stacks), self.group)
+        with agreed(self.group):
+            if self.local.explain:
+                raise ParameterError(
+                    "explanations are made of a plain ARMAConv: load this layer's state_dict() into one."
+                )
+            x, op = self.local._checked(x, edge_index, edge_weight)
+            x = copied(x, self.group) if isinstance(x, Tensor) else _learned(x, self.group)
+            out = self.local(x, _learned(op, self.group)) * (self.local.num_stacks / self.num_stacks)
+        return summed(out, self.group)
 
     def __repr__(self) -> str:
         last = self.local.first + self.local.num_stacks - 1

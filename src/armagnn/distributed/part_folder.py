@@ -137,6 +137,27 @@ class GraphPart:
         return cls(facts, facts.starts[numbers[0]], joined)
 
     @property
+    def sha256(self) -> str:
+        """Checksum of the whole data, in the order of their nodes."""
+        return self.facts.sha256
+
+    @property
+    def regression(self) -> bool:
+        """Are there real targets rather than classes?"""
+        return self.facts.rows.get("task") == "number"
+
+    @property
+    def metric(self) -> str:
+        """What the data are judged by."""
+        return str(self.facts.rows.get("metric", "accuracy"))
+
+    @property
+    def outputs(self) -> int:
+        """What a network has to put out for each node."""
+        self.require_rows()
+        return len(self.facts.rows["classes"]) or 1
+
+    @property
     def nodes(self) -> int:
         """The number of nodes here."""
         return int(self.arrays["node"].size)

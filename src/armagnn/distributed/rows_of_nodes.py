@@ -37,6 +37,8 @@ class PartRows:
         digest: of all of it.
         scale: mean and deviation of the columns of x, by which rows are standardised when they are cut.
         ids: the ids of the nodes, where they are not 0 .. N-1.
+        metric: what the data are judged by.
+        closing: are macro-F1 and ROC-AUC wanted after training?
     """
 
     name: str
@@ -47,6 +49,8 @@ class PartRows:
     digest: str
     scale: tuple[Array, Array] | None = None
     ids: NodeIds | None = None
+    metric: str = "accuracy"
+    closing: bool = False
 
     @property
     def task(self) -> str:
@@ -60,7 +64,10 @@ class PartRows:
         for number, part in enumerate(PARTS_OF_SPLIT):
             split[data.idx(part).numpy()] = number
         x = data.x if isinstance(data.x, CSR) else data.x.numpy()
-        return cls(data.name, x, data.y.numpy(), split, data.class_names, data.sha256, ids=data.ids)
+        return cls(
+            data.name, x, data.y.numpy(), split, data.class_names if data.num_classes else (), data.sha256,
+            ids=data.ids, metric=data.metric, closing=data.schema is not None or data.metric != "accuracy",
+        )  # fmt: skip
 
     @classmethod
     def of_arrays(
@@ -134,6 +141,7 @@ class PartRows:
             "sparse": isinstance(self.x, CSR),
             "sizes": sizes, "training_counts": counts, "target_mean": mean, "target_deviation": deviation,
             "id": "node" if self.ids is None else self.ids.name, "data": self.digest,
+            "metric": self.metric, "closing": self.closing and self.task != "number",
         }  # fmt: skip
 
 

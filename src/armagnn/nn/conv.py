@@ -117,6 +117,8 @@ class Conv(nn.Module):
     ) -> GraphOperator:
         """Return the operator that the layer wants, built once from a graph in any form; None if it wants none."""
         if self.kind is None:
+            if isinstance(graph, GraphOperator) and not graph.whole:
+                return graph  # of a rank's rows, by whose numbers in the whole the layer drops
             return None  # type: ignore[return-value]  # said once here, not asked by every layer that has one
         if isinstance(graph, GraphOperator):
             return check_kind(type(self).__name__, self.kind, graph, edge_weight)

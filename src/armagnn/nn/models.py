@@ -145,7 +145,7 @@ class LayeredGNN(BasicGNN):
             out = norm(out, batch, batch_size) if self.supports_norm_batch else norm(out)
             if self.act is not None and not self.act_first and self._outside:
                 out = self.act(out)
-            out = drop(out, self.dropout.p, self.training)
+            out = drop(out, self.dropout.p, self.training, graph[0] if isinstance(graph[0], GraphOperator) else None)
         return out + x if self.residual and isinstance(x, Tensor) and x.shape == out.shape else out
 
     @property

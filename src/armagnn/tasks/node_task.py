@@ -160,10 +160,10 @@ class NodeNet(TaskNet):
     def forward(self, x: Tensor | CSR, op: GraphOperator | None) -> Tensor:
         """Logits (N, C) from features (N, F), dense or sparse."""
         (first, *others), x = self.convs, check_features(x, self.conv1.in_channels)
-        x = self._hidden(0, first, drop(x, self.input_dropout, self.training), op)
+        x = self._hidden(0, first, drop(x, self.input_dropout, self.training, op), op)
         states = [x]
         for index, conv in enumerate(others, start=1):
-            given = drop(x, self.hidden_dropout, self.training)
+            given = drop(x, self.hidden_dropout, self.training, op)
             if self.jk == "none" and conv is self.conv2:
                 out: Tensor = conv(given, op)
                 return out.add(self.skips[index](given)) if self.skips else out
@@ -174,7 +174,7 @@ class NodeNet(TaskNet):
             x = torch.cat(states, -1)
         elif self.jk == "max":
             x = torch.stack(states).amax(0)
-        logits: Tensor = self.lin(drop(x, self.hidden_dropout, self.training))
+        logits: Tensor = self.lin(drop(x, self.hidden_dropout, self.training, op))
         return logits
 
     @property

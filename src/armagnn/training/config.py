@@ -299,6 +299,7 @@ OURS: Final = {
     "nodes": "armagnn.training.node_config",
     "graphs": "armagnn.training.task_configs",
     "signals": "armagnn.training.task_configs",
+    "parts": "armagnn.training.parts_config",
 }
 """The modules of the kinds of this package; other packages name theirs as entry points of the group `TASKS`."""
 

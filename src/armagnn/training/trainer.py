@@ -96,6 +96,7 @@ def run_trials(
     wanted: set[Setting] | None = None,
     observer: Observer | None = None,
     every: float = EVERY,
+    agree: Callable[[bool], bool] = bool,
 ) -> Iterator[Outcome | None]:
     """Train, from the checkpoint if there is one, and yield every trial when it has stopped.
 
@@ -109,6 +110,7 @@ def run_trials(
         wanted: the settings that are not finished yet; the checkpoint must have them. All by default.
         observer: sees how training goes.
         every: seconds between two checkpoints.
+        agree: is told whether Ctrl-C came, and says whether it counts: ranks stop together.
 
     Example:
         >>> for outcome in run_trials(trials, run.checkpoint):  # doctest: +SKIP
@@ -125,14 +127,15 @@ def run_trials(
         nonlocal last
         if not trials.settings:
             return
+        came = False
         try:
             if observer is not None:
                 _report(trials, observer)
-            if interrupted():
-                raise KeyboardInterrupt
         except KeyboardInterrupt:
+            came = True
+        if agree(came or interrupted()):
             save()
-            raise
+            raise KeyboardInterrupt
         if time.monotonic() - last >= every:
             save()
             last = time.monotonic()

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from armagnn import bench, sealed
-from armagnn.bench import cpu_rows, filter_learning, gpu_rows, mnist_signals, molecule_batches
+from armagnn.bench import copy_bandwidth, cpu_rows, filter_learning, gpu_rows, mnist_signals, molecule_batches
 from armagnn.data import load
 from armagnn.errors import ArmagnnError
 from armagnn_paper import (
@@ -44,6 +44,8 @@ SIZES: dict[str, tuple[Callable[..., Any], str]] = {
     "images": (lambda training: mnist_signals.random_images((training, 1, 1)), "training"),
     "trials": (bench.compare_trials, "rounds count epochs"),
     "peers": (bench.compare_peers, "rounds nodes nonzeros width"),
+    "bandwidth": (bench.compare_bandwidth, "rounds"),
+    "R-MAT": (lambda **given: copy_bandwidth.rmat(**{"nodes": 4, "nonzeros": 6} | given), "nodes nonzeros"),
     "epochs": (molecule_batches.compare_epochs, "graphs size"),
     "gpu": (gpu_rows.compare_gpu, "runs"),
     "graph": (lambda **given: cpu_rows.random_graph(**{"nodes": 4, "nonzeros": 6} | given), "nodes nonzeros"),

@@ -17,7 +17,7 @@ from armagnn.bench import Comparison, filter_learning
 from armagnn.bench.filter_learning import Result
 from armagnn.cli import app
 
-PARTS = ("layers", "products", "batches", "signals", "trials", "peers")
+PARTS = ("layers", "products", "batches", "signals", "trials", "peers", "bandwidth")
 
 
 @pytest.fixture
@@ -38,14 +38,14 @@ def test_the_cpu_has_all_parts(asked: list[tuple[str, int]], tmp_path: Path) -> 
     out = tmp_path / "new" / "cpu.json"
     result = CliRunner().invoke(app, ["bench", "--out", str(out)], env={"COLUMNS": "120"})
     assert result.exit_code == 0, result.output
-    assert asked == [("layers", 5), ("products", 5), ("batches", 5), ("signals", 2), ("trials", 3), ("peers", 3)]
+    assert asked == list(zip(PARTS, (5, 5, 5, 2, 3, 3, 3), strict=True))
     assert "work of peers: 1.000 ms, peer 9.000 ms, 9.00×" in result.output
     content = json.loads(out.read_text())
     assert content["command"] == "armagnn bench cpu --rounds 5"
     assert [row["work"] for row in content["rows"]] == [f"work of {part}" for part in PARTS]
 
 
-@pytest.mark.parametrize("part", ["batches", "signals", "trials", "peers"])
+@pytest.mark.parametrize("part", PARTS[2:])
 def test_a_part_alone(asked: list[tuple[str, int]], part: str) -> None:
     assert CliRunner().invoke(app, ["bench", part, "--rounds", "1"]).exit_code == 0
     assert asked == [(part, 1)]

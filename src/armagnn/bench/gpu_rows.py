@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from torch_geometric.nn import ARMAConv as PyGConv
 
 from armagnn import CSR, GraphOperator
 from armagnn.bench.comparison import Comparison, check_sizes, compared
+from armagnn.bench.copy_bandwidth import rmat
 from armagnn.bench.cpu_rows import cora_case
 from armagnn.bench.mnist_signals import compare_training
 from armagnn.bench.molecule_batches import compare_epochs
@@ -47,19 +49,6 @@ def uniform(nodes: int, nonzeros: int) -> Tensor:
     """Return the edges of an undirected random graph on the GPU, both directions."""
     generator = torch.Generator("cuda").manual_seed(0)
     half = torch.randint(0, nodes, (2, nonzeros // 2), generator=generator, device="cuda")
-    return torch.cat([half, half.flip(0)], dim=1)
-
-
-def rmat(nodes: int, nonzeros: int) -> Tensor:
-    """Return an R-MAT graph (0.57, 0.19, 0.19, 0.05): degrees follow a power law, and a few nodes are hubs."""
-    generator = torch.Generator("cuda").manual_seed(0)
-    half = torch.zeros(2, nonzeros // 2, dtype=torch.int64, device="cuda")
-    for _ in range((nodes - 1).bit_length()):
-        quadrant = torch.multinomial(
-            torch.tensor([0.57, 0.19, 0.19, 0.05], device="cuda"), nonzeros // 2, True, generator=generator
-        )
-        half = 2 * half + torch.stack([quadrant // 2, quadrant % 2])
-    half = half % nodes
     return torch.cat([half, half.flip(0)], dim=1)
 
 
@@ -115,7 +104,7 @@ def compare_gpu(pyg: bool = True, runs: int = 100) -> Iterator[Comparison]:
         raise DeviceError("torch sees no GPU here. Use: armagnn bench cpu")
     bandwidth = copy_bandwidth()
     yield Comparison("copy bandwidth (TB/s)", "TB/s", bandwidth / 1e12, bandwidth / 1e12, 1.0)
-    for make in (uniform, rmat):
+    for make in (uniform, functools.partial(rmat, device="cuda")):
         for size in SIZES:
             yield from _compare(size, make, bandwidth, pyg, runs)
     case = cora_case()

@@ -24,6 +24,7 @@ class What(StrEnum):
     SIGNALS = "signals"
     TRIALS = "trials"
     PEERS = "peers"
+    BANDWIDTH = "bandwidth"
     FILTER_LEARNING = "filter-learning"
 
 
@@ -56,8 +57,8 @@ def bench(
     """Compare with PyTorch Geometric's ARMAConv in one run and print the ratios; or compare layers as learners.
 
     `batches` is a training step on 64 molecules also with PyG's loader, `signals` one of the network for MNIST,
-    `trials` ten seeds as one batch and ten trainings in a row, `peers` GAT, GraphSAGE and GIN here and in PyG; all
-    are parts of `cpu`.
+    `trials` ten seeds as one batch and ten trainings in a row, `peers` GAT, GraphSAGE and GIN here and in PyG,
+    `bandwidth` products with large graphs beside copies; all are parts of `cpu`.
     `filter-learning` trains ARMA, Chebyshev, GCN, Cayley and polynomial layers with one budget of parameters to filter
     images like a low-pass, high-pass, band-pass, band-rejection and comb filter.
     With `--data grid` it is BernNet's benchmark: one linear filter for each of 50 images and five responses, in
@@ -96,6 +97,7 @@ def bench(
             What.SIGNALS: lambda: room.compare_signals(min(rounds, 2)),  # PyG takes many seconds for a step
             What.TRIALS: lambda: room.compare_trials(min(rounds, 3)),
             What.PEERS: lambda: room.compare_peers(min(rounds, 3)),
+            What.BANDWIDTH: lambda: room.compare_bandwidth(min(rounds, 3)),
         }
         speed: list[Callable[[], Iterable[room.Comparison]]] = [
             lambda: room.compare_layers(rounds),

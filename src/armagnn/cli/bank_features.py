@@ -26,6 +26,7 @@ from armagnn.estimators.precompute import precompute_features
 from armagnn.files import read_plain
 from armagnn.filters import FilterBank
 from armagnn.operators import GraphOperator
+from armagnn.operators.building import Options, operator_of
 from armagnn.table_files import TableFile, arrow, columns_of
 
 GRAPH = "Graph"
@@ -202,10 +203,11 @@ def graph_of(edges: Path, ids: NodeIds, source: str, dest: str, weight: str, unk
         ends = array if array.shape[0] == 2 else array.T
         value = {"source": ends[0], "target": ends[1]}
     found = read_edges(value, ids, source=source, dest=dest, weight=weight, unknown=unknown)
-    index, weights = found.index, found.weight
-    del found, value
-    for_op = None if weights is None else torch.from_numpy(weights)
-    return GraphOperator.from_edge_index(torch.from_numpy(index), len(ids), for_op, dtype=torch.float32)
+    small = len(ids) < 2**31
+    row, col = (torch.from_numpy(ends.astype(np.int32) if small else ends) for ends in found.index)
+    weights = torch.ones(1).expand(len(row)) if found.weight is None else torch.from_numpy(found.weight)
+    del found, value  # before memory peaks, as the operator is built
+    return GraphOperator(**operator_of(Options("arma"), row, col, weights, len(ids), torch.float32))
 
 
 class _Bars:

@@ -25,6 +25,9 @@ ENDS: Final = (
 WEIGHTS: Final = ("weight", "weights", "edge_weight", "w")
 """Usual names of the column of weights."""
 
+ROWS: Final = 2**20
+"""Rows of a table in memory that are looked at together, so that what is made of them is small."""
+
 UNKNOWN: Final = ("error", "drop")
 """What may be done with an edge to a node that is not in the table of nodes."""
 
@@ -196,7 +199,8 @@ def _opened(value: Any, wish: EdgeWish) -> tuple[Frame, EdgeColumns, Iterator[An
     if not isinstance(value, str | os.PathLike):
         table = Frame.of(value, "edges")
         columns = EdgeColumns.guess(table.source, table.names, wish.source, wish.dest, wish.weight)
-        return table, columns, iter(table.columns.select(columns.names).combine_chunks().to_batches())
+        rows = table.columns.select(columns.names).combine_chunks()
+        return table, columns, iter(rows.to_batches(max_chunksize=ROWS))
     file = TableFile.open(Path(value))
     columns = EdgeColumns.guess(str(file.path), file.names, wish.source, wish.dest, wish.weight)
     csv = file.form == "csv"
@@ -250,10 +254,11 @@ def _both_directions(
     code: Integers, weight: NDArray[np.float32] | None, size: int
 ) -> tuple[Integers, NDArray[np.float32] | None]:
     """The pairs first * size + second as (2, E), then the other direction of each; written in place, as E is large."""
-    first, second = np.divmod(code, size)
+    loops = sum(int((part // size == part % size).sum()) for part in np.array_split(code, len(code) // ROWS + 1))
+    index = np.empty((2, 2 * len(code) - loops), dtype=np.int64)
+    first, second = index[:, : len(code)]
+    np.divmod(code, size, out=(first, second))
     other = first != second
-    index = np.empty((2, len(code) + int(other.sum())), dtype=np.int64)
-    index[:, : len(code)] = first, second
     np.compress(other, second, out=index[0, len(code) :])
     np.compress(other, first, out=index[1, len(code) :])
     return index, None if weight is None else np.concatenate([weight, weight[other]])

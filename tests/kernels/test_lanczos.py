@@ -1,45 +1,60 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
-from armagnn.kernels import lanczos
+from armagnn.kernels import StateUpdate, blank, column_dots, combine_states, lanczos, lanczos_vector
 from armagnn.kernels.cpu import lanczos_rows
-from armagnn.kernels.lanczos import column_dots, lanczos_step
 from oracles import assert_near, numbers
 
+SHAPES = [(0, 3), (1, 1), (1023, 5), (3000, 3), (40, 300)]
 
-@pytest.mark.parametrize("rows", [0, 1, 1023, 1025, 5000])
+
+@pytest.fixture(params=["numba", "torch"], autouse=True)
+def both(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanczos, "_compiled", lambda x: lanczos_rows if request.param == "numba" else None)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_inner_products_of_columns(rows: int, dtype: torch.dtype) -> None:
-    x, y = numbers(rows, 3).to(dtype), numbers(rows, 3, seed=1).to(dtype)
+def test_inner_products_of_columns(shape: tuple[int, int], dtype: torch.dtype) -> None:
+    x, y = numbers(*shape).to(dtype), numbers(*shape, seed=1).to(dtype)
     assert_near(column_dots(x, y), (x.double() * y.double()).sum(0), 1e-12)
+    assert blank(x, 2, 3).dtype == dtype
 
 
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("compiled", [True, False])
-def test_a_step_is_its_formula(dtype: torch.dtype, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lanczos, "_compiled", lambda x: lanczos_rows if compiled else None)
-    rows, columns = 2100, 5
-    u, v, before = (numbers(rows, columns, seed=k).to(dtype) for k in range(3))
-    factors, along, step = numbers(4, columns, seed=3), numbers(3, 2, columns, seed=4), numbers(3, 2, columns, seed=5)
-    d, z = (numbers(3, 2, rows, columns, seed=k).to(dtype) for k in (6, 7))
-    running, real = [0, 2], [True, False, False]
-    along[0, 1] = step[0, 1] = 0.0
-    wide_d, wide_z = (torch.complex(t[:, 0].double(), t[:, 1].double()) for t in (d, z))
-    kept = d.clone(), z.clone()
-    new = factors[0] * u + factors[1] * v + factors[2] * before
-    square = lanczos_step(u, v, before, factors, running, real, along, step, d, z)
-    assert_near(u, new)
-    assert_near(square, new.square().sum(0), 1e-5)
-    for k in running:
-        expected = factors[3] * v + torch.complex(along[k, 0], along[k, 1]) * wide_d[k]
-        answer = wide_z[k] + torch.complex(step[k, 0], step[k, 1]) * expected
-        assert_near(d[k, 0], expected.real)
-        assert_near(z[k, 0], answer.real)
-        if not real[k]:
-            assert_near(d[k, 1], expected.imag)
-            assert_near(z[k, 1], answer.imag)
-    assert torch.equal(d[1], kept[0][1])  # which does not run
-    assert torch.equal(z[1], kept[1][1])
-    assert torch.equal(z[0, 1], kept[1][0, 1])
+def test_the_next_vector(shape: tuple[int, int], dtype: torch.dtype) -> None:
+    u, v, before = (numbers(*shape, seed=k).to(dtype) for k in range(3))
+    factors = numbers(3, shape[1], seed=3)
+    expected = factors[0] * u + factors[1] * v + factors[2] * before
+    square = lanczos_vector(u, v, before, factors.numpy())
+    assert_near(u, expected, 1e-5 if dtype == torch.float32 else 1e-12)
+    assert_near(square, u.double().square().sum(0), 1e-12)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("count", [1, 4, 7])
+def test_states_are_sums_of_old_ones_and_of_vectors(shape: tuple[int, int], dtype: torch.dtype, count: int) -> None:
+    columns = shape[1]
+    states, vectors = numbers(4, *shape).to(dtype), numbers(8, *shape, seed=1).to(dtype)
+    places = [5, 6, 7, 0, 1, 2, 3][:count]
+    old, new = numbers(2, 2, columns, seed=2).numpy(), numbers(2, count, columns, seed=3).numpy()
+    more, made = numbers(1, 3, columns, seed=4).numpy(), numbers(1, count, columns, seed=5).numpy()
+    # the first reads what the second and the third replace, whose two states read each other
+    updates = [StateUpdate(0, [0, 2, 3], more, made), StateUpdate(2, [2, 3], old, new)]
+    updates.append(StateUpdate(1, [], np.zeros((1, 0, columns)), made))
+    before, chosen = states.double().clone(), vectors.double()[places]
+    combine_states(states, vectors, places, updates)
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-12
+    kept, added = torch.from_numpy(more[0]), torch.from_numpy(made[0])
+    sums = (chosen * added.unsqueeze(1)).sum(0)
+    assert_near(states[0], (before[[0, 2, 3]] * kept.unsqueeze(1)).sum(0) + sums, tolerance)
+    assert_near(states[1], sums, tolerance)
+    for k in range(2):
+        kept, added = torch.from_numpy(old[k]), torch.from_numpy(new[k])
+        expected = (before[2:] * kept.unsqueeze(1)).sum(0) + (chosen * added.unsqueeze(1)).sum(0)
+        assert_near(states[2 + k], expected, tolerance)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -7,6 +9,7 @@ from torch.autograd import gradcheck
 
 from armagnn import GraphOperator
 from armagnn.errors import ConvergenceWarning, SymmetryError, UnsupportedError
+from armagnn.solvers import partial_fractions as module
 from armagnn.solvers.iteration import Statistics
 from armagnn.solvers.partial_fractions import partial_fractions
 from oracles import assert_near, numbers, random_graph
@@ -73,13 +76,41 @@ def test_gradient_by_the_values_of_the_operator() -> None:
     assert_near(ours, theirs, 1e-9)
 
 
-def test_what_needs_no_gradient_keeps_nothing() -> None:
+def test_the_answers_are_not_kept() -> None:
     op, (y, a, b) = operator(), problem()
     sizes: list[int] = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: sizes.append(t.dim()) or t, lambda t: t):
-        out = partial_fractions(op, y, a.detach(), b.detach())
-    assert max(sizes) < 4  # not the answers (P, 2, N, C)
+        out = partial_fractions(op, y, a, b)
+    assert max(sizes) < 4  # not (P, 2, N, C)
     assert_near(torch.autograd.grad(out.sum(), y)[0], torch.autograd.grad(dense(op.to_dense(), y, a, b).sum(), y)[0])
+
+
+@pytest.mark.parametrize("wrong", [4, 5])
+def test_a_product_that_lies_once_is_found_and_mended(monkeypatch: pytest.MonkeyPatch, wrong: int) -> None:
+    """The residual of the sum is larger than the recursion's own; each system is solved and refined then."""
+    op, inputs = operator(), problem()
+    truth = dense(op.to_dense(), *inputs)
+    honest, calls = module._product, [0]
+
+    def lying(matrix: tuple[Tensor, ...]) -> Callable[..., Tensor]:
+        product = honest(matrix)
+
+        def multiply(x: Tensor, out: Tensor | None = None) -> Tensor:
+            calls[0] += 1
+            return product(x, out) + (1e-3 * numbers(*x.shape) if calls[0] == wrong else 0.0)
+
+        return multiply
+
+    direction = numbers(*truth.shape, seed=9)
+    expected = torch.autograd.grad((truth * direction).sum(), inputs)
+    monkeypatch.setattr(module, "_product", lying)
+    log: list[Statistics] = []
+    ours = partial_fractions(op, *inputs, statistics=log)
+    assert_near(ours, truth, 1e-9)
+    assert log[0].failed == []
+    calls[0] = 0
+    for one, other in zip(torch.autograd.grad((ours * direction).sum(), inputs), expected, strict=True):
+        assert_near(one, other, 1e-8)
 
 
 @pytest.mark.parametrize("which", [(0, None, None), (None, 1, None), (1, 0, 2), (None, None, 0)])

@@ -15,7 +15,7 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
 `gpu`          Triton kernels for the GPU
 `assembly`     where matrices are put together by compiled kernels, `cpu/ordering`
 `attention`    attention over neighbours, values and gradients
-`lanczos`      a step of the recursion that solves for many poles at once; by numba: `cpu/lanczos_rows`
+`lanczos`      vectors of the recursion that solves for many poles at once; by numba: `cpu/lanczos_rows`
 `blocks`       products with a dense block-diagonal matrix, the vectors of a batch of graphs
 `maxima`       the maximum over neighbours, values and gradients
 `products`     dense products of many trials, long sums among them
@@ -30,7 +30,7 @@ from armagnn.kernels.assembly import compiled_assembly
 from armagnn.kernels.attention import added_attention, neighbour_attention
 from armagnn.kernels.backends import backend, cut_rows, keep_rows_whole
 from armagnn.kernels.blocks import DenseBlocks, block_product
-from armagnn.kernels.lanczos import column_dots, lanczos_step
+from armagnn.kernels.lanczos import StateUpdate, blank, column_dots, combine_states, lanczos_vector
 from armagnn.kernels.layer import arma_layer, arma_signals, arma_small, usable, usable_by_signals, usable_on_small
 from armagnn.kernels.layer_products import Settings
 from armagnn.kernels.maxima import neighbour_max
@@ -52,20 +52,23 @@ __all__ = [
     "ACTIVATIONS",
     "DenseBlocks",
     "Settings",
+    "StateUpdate",
     "added_attention",
     "arma_layer",
     "arma_signals",
     "arma_small",
     "backend",
+    "blank",
     "block_product",
     "column_dots",
+    "combine_states",
     "compiled_assembly",
     "cut_rows",
     "dropout",
     "dropout_trials",
     "gcs",
     "keep_rows_whole",
-    "lanczos_step",
+    "lanczos_vector",
     "neighbour_attention",
     "neighbour_max",
     "product",

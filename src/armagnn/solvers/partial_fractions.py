@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any, Final, NoReturn
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from armagnn import kernels
 from armagnn.errors import UnsupportedError
+from armagnn.kernels import column_dots
 from armagnn.kernels.transforms import ReverseOnly, gradients_by_loop, refuse_transforms
 from armagnn.operators import GraphOperator
-from armagnn.solvers.conjugate_gradients import MAX_ITER
+from armagnn.solvers.conjugate_gradients import MAX_ITER, TOLERANCE, power_of_two
 from armagnn.solvers.iteration import Statistics
+from armagnn.solvers.krylov_sums import Array, krylov_sums
 from armagnn.solvers.shifted_systems import shifted_systems
 from armagnn.torch_private import in_vmap_rule, recording, transforms_active
 
@@ -29,9 +33,9 @@ _MATRIX: Final = (
 _OPTIONS: Final = "float? tol, int max_iter"
 _library = torch.library.Library("armagnn", "FRAGMENT")  # type: ignore[no-untyped-call]
 for _schema in (
-    f"partial_fractions({_MATRIX}, Tensor y, Tensor a, Tensor b, {_OPTIONS}, bool keep) -> (Tensor, Tensor)",
-    f"partial_fractions_backward({_MATRIX}, Tensor a, Tensor b, Tensor z, Tensor g, {_OPTIONS}, bool learned)"
-    " -> (Tensor, Tensor, Tensor, Tensor)",
+    f"partial_fractions({_MATRIX}, Tensor y, Tensor a, Tensor b, {_OPTIONS}) -> Tensor",
+    f"partial_fractions_backward({_MATRIX}, Tensor a, Tensor b, Tensor y, Tensor g, {_OPTIONS}, bool poles,"
+    " bool learned) -> (Tensor, Tensor, Tensor, Tensor)",
 ):
     _library.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))  # type: ignore[no-untyped-call]
 
@@ -52,16 +56,19 @@ def partial_fractions(
 ) -> Tensor:
     r"""Return :math:`\bar Y = \sum_{k=1}^P \mathrm{Re}\, b_k (I - a_k M)^{-1} Y`, each column with its own numbers.
 
-    All systems are solved in one Krylov space (`shifted_systems`). The gradient comes from one more such solve, of the
-    gradient G that comes down: with :math:`Z_k = (I - a_k M)^{-1} Y` and :math:`\Lambda_k = (I - a_k M)^{-1} G`
+    All systems are solved in one Krylov space, and only the sum is formed (`krylov_sums`). The gradient comes from one
+    more such solve, of the gradient G that comes down: with :math:`\Lambda_k = (I - a_k M)^{-1} G`
 
     .. math::
         \nabla_Y = \sum_k \mathrm{Re}\, b_k \Lambda_k, \quad
-        d\ell = \sum_k \mathrm{Re} \left( \langle G, Z_k \rangle\, db_k + b_k \langle M \Lambda_k, Z_k \rangle\, da_k
-        + a_k b_k \langle \Lambda_k, dM\, Z_k \rangle \right)
+        d\ell = \sum_k \mathrm{Re} \left( \langle \Lambda_k, Y \rangle\, db_k
+        + b_k \frac{\partial \langle \Lambda_k, Y \rangle}{\partial a_k}\, da_k
+        + a_k b_k \langle \Lambda_k, dM\, Z_k \rangle \right), \quad Z_k = (I - a_k M)^{-1} Y,
 
-    where the brackets are sums of products without conjugation. The Z_k are kept for it, so memory does not grow with
-    the steps. Second derivatives are refused.
+    where the brackets are sums of products without conjugation. The first two of these numbers come from the inner
+    products of the Krylov space's vectors with Y, at no further product with M. So Y is all that is kept, whatever the
+    number of steps and poles. Where the values of M are learned, the Z_k and the :math:`\Lambda_k` are found together
+    on the way back. Second derivatives are refused.
 
     Args:
         op: the symmetric operator M; its values may need a gradient.
@@ -85,27 +92,87 @@ def partial_fractions(
         refuse_transforms("a rational filter over ranks")
         return _OverRanks.apply(op, op.value, y, a, b, tol, max_iter, statistics)  # type: ignore[no-any-return,no-untyped-call]
     matrix = op._arguments()
-    unknown = recording() or transforms_active()  # whether there will be gradients
-    keep = unknown or (torch.is_grad_enabled() and any(t.requires_grad for t in (op.value, a, b)))
-    arguments = (*matrix, y, a, b, tol, max_iter, keep)
+    arguments = (*matrix, y, a, b, tol, max_iter)
     if recording():
-        return torch.ops.armagnn.partial_fractions(*arguments)[0]  # type: ignore[no-any-return]
+        return torch.ops.armagnn.partial_fractions(*arguments)  # type: ignore[no-any-return]
     token = _log.set([] if statistics is None else statistics)
     try:
-        out: Tensor = _Forward.apply(*arguments)[0]  # type: ignore[no-untyped-call]
+        out: Tensor = _Forward.apply(*arguments)  # type: ignore[no-untyped-call]
     finally:
         _log.reset(token)
     return out
 
 
-def _solve(
+def _product(matrix: tuple[Any, ...]) -> Callable[..., Tensor]:
+    """Return what multiplies by M, into a given tensor where the device's kernel can."""
+    multiply, (rowptr, col, value) = kernels.backend(matrix[2].device).gcs, matrix[:3]
+    return lambda x, out=None: multiply(rowptr, col, value, x, None, None, "none", 0.0, target=out)
+
+
+def _numbers(t: Tensor) -> Array:
+    """Return real and imaginary parts (P, 2, C) as complex numbers (P, C)."""
+    return np.asarray(torch.complex(t[:, 0].double(), t[:, 1].double()).cpu().numpy())
+
+
+def _systems(
     matrix: tuple[Any, ...], y: Tensor, a: Tensor, tol: float | None, max_iter: int
 ) -> tuple[Tensor, Tensor, Statistics]:
-    multiply, (rowptr, col, value) = kernels.backend(y.device).gcs, matrix[:3]
-    product = lambda x: multiply(rowptr, col, value, x.contiguous(), None, None, "none", 0.0)  # noqa: E731
-    z, image, statistics = shifted_systems(product, y.contiguous(), a, tol, max_iter)
+    """Return all Z_k, all M Z_k, and how they were found."""
+    found = shifted_systems(_product(matrix), y.contiguous(), a, tol, max_iter)
+    found[2]._warn("conjugate gradients", _ADVICE)
+    return found
+
+
+def _sum(
+    matrix: tuple[Any, ...],
+    y: Tensor,
+    a: Tensor,
+    b: Tensor,
+    tol: float | None,
+    max_iter: int,
+    other: Tensor | None = None,
+    slopes: bool = False,
+) -> tuple[Tensor, Array, Array, Statistics]:
+    r"""Return :math:`\sum_k \mathrm{Re}\, b_k Z_k`, :math:`\langle Z_k, X \rangle`, and its slopes by a_k.
+
+    The residual of the sum is computed, with one product: that of all systems together. Where it is larger
+    than the tolerance and rounding errors excuse, each system is solved and refined.
+    """
+    tol = TOLERANCE[y.dtype] if tol is None else tol
+    product, poles, residues = _product(matrix), _numbers(a), _numbers(b)
+    scale = power_of_two(y)
+    right = y / scale
+    sound = torch.isfinite(right).all(0)
+    if not bool(sound.all()):
+        right = torch.where(sound, right, 0.0)
+    weights = [dict(enumerate(residues)), dict(enumerate(poles * residues))]
+    found = krylov_sums(product, right, poles, weights, tol, max_iter, other, slopes)
+    out, again = found.values
+    statistics = found.statistics
+    if not statistics.failed:
+        residual = product(again).sub_(out).addcmul_(right, torch.from_numpy(residues.real.sum(0)).to(right))
+        size, left = (column_dots(t, t).sqrt().cpu().numpy() for t in (right, residual))
+        weight = np.abs(residues).sum(0)
+        unit = np.where(weight * size > 0, weight * size, 1.0)
+        met = left <= tol * unit
+        if not met.all():
+            lengths = found.lengths(poles, size)
+            rounding = (np.abs(residues) * ((1 + np.abs(poles)) * lengths + size)).sum(0)
+            met = left <= np.maximum(tol * unit, np.minimum(4 * torch.finfo(y.dtype).eps * rounding, tol**0.5 * unit))
+        statistics.residual = float((left / unit).max(initial=0.0))
+        if not met.all():
+            z, image, statistics = shifted_systems(product, right, a, tol, max_iter)
+            out = _combined(b, z)
+            if other is not None:
+                answers = shifted_systems(product, other, a, tol, max_iter)[0]
+                found = replace(found, products=_pairs(z, [(other, None)] * len(z)), slopes=_pairs(image, answers))
+    else:
+        statistics.residual = max(trace[-1] for trace in statistics.residuals if trace)
     statistics._warn("conjugate gradients", _ADVICE)
-    return z, image, statistics
+    if not bool(sound.all()):
+        out[:, ~sound] = torch.nan
+    factor = scale.double().cpu().numpy()
+    return out.mul_(scale), found.products * factor, found.slopes * factor, statistics
 
 
 def _combined(b: Tensor, z: Tensor) -> Tensor:
@@ -119,40 +186,46 @@ def _combined(b: Tensor, z: Tensor) -> Tensor:
     return out
 
 
-def _forward(*args: Any) -> tuple[Tensor, Tensor]:
-    *matrix, y, a, b, tol, max_iter, keep = args
+def _pairs(left: Any, right: Any) -> Array:
+    """Return the products of columns of complex matrices, shape (P, C), of pairs of real ones; None is zero."""
+    found = []
+    for (re, im), (other_re, other_im) in zip(left, right, strict=True):
+        real, imaginary = column_dots(re, other_re), column_dots(im, other_re)
+        if other_im is not None:
+            real, imaginary = real - column_dots(im, other_im), imaginary + column_dots(re, other_im)
+        found.append(torch.complex(real, imaginary))
+    return np.asarray(torch.stack(found).cpu().numpy())
+
+
+def _forward(*args: Any) -> Tensor:
+    *matrix, y, a, b, tol, max_iter = args
     with torch.no_grad():
-        z, _, statistics = _solve(tuple(matrix), y, a, tol, max_iter)
+        out, _, _, statistics = _sum(tuple(matrix), y.contiguous(), a, b, tol, max_iter)
         log = _log.get()
         if log is not None:
             log.append(statistics)
-        return _combined(b, z), z if keep else y.new_empty(0)
+        return out
 
 
 def _backward(*args: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    *matrix, a, b, z, g, tol, max_iter, learned = args
+    matrix, (a, b, y, g, tol, max_iter, poles, learned) = args[:8], args[8:]
     with torch.no_grad():
-        adjoint, image, statistics = _solve(tuple(matrix), g, a, tol, max_iter)
+        y, g = y.contiguous(), g.contiguous()
+        by_value = g.new_zeros(matrix[1].shape[0] * learned)
+        if learned:
+            by_y, products, slopes, statistics = _by_value(matrix, a, b, y, g, tol, max_iter, by_value)
+        else:
+            by_y, products, slopes, statistics = _sum(matrix, g, a, b, tol, max_iter, y, poles)
         log = _log.get()
         if log is not None:
             log.append(statistics)
-        by_y = _combined(b, adjoint)
-        by_a, by_b, by_value = torch.zeros_like(a), torch.zeros_like(b), g.new_zeros(matrix[1].shape[0] * learned)
-        if not z.numel():
-            return by_y, by_a, by_b, by_value
-        for k in range(len(a)):
-            by_a[k], by_b[k] = _by_numbers(g, b[k], z[k], adjoint[k], image[k])
-            if learned:
-                by_value += kernels.backend(g.device).sddmm(matrix[0], matrix[1], *_sides(a[k], b[k], z[k], adjoint[k]))
+        by_a, by_b = (_parts(t).to(a) for t in (_numbers(b) * slopes, products))
         return by_y, by_a, by_b, by_value
 
 
-def _by_numbers(g: Tensor, b: Tensor, z: Tensor, adjoint: Tensor, image: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the gradients of a pole's a and b, shape (2, C)."""
-    # Re(q dx) for a complex q has the gradients Re q and -Im q
-    dot, (zr, zi), (mr, mi), (br, bi) = kernels.column_dots, z, image, b
-    re, im = dot(mr, zr) - dot(mi, zi), dot(mr, zi) + dot(mi, zr)
-    return torch.stack([br * re - bi * im, -(br * im + bi * re)]), torch.stack([dot(g, zr), -dot(g, zi)])
+def _parts(q: Array) -> Tensor:
+    """Return the gradients by the real and the imaginary part of x of Re(q dx): Re q and -Im q."""
+    return torch.from_numpy(np.stack([q.real, -q.imag], 1))
 
 
 def _sides(a: Tensor, b: Tensor, z: Tensor, adjoint: Tensor) -> tuple[Tensor, Tensor]:
@@ -160,6 +233,18 @@ def _sides(a: Tensor, b: Tensor, z: Tensor, adjoint: Tensor) -> tuple[Tensor, Te
     (ar, ai), (br, bi), (lr, li) = a, b, adjoint
     cr, ci = (t.to(z.dtype) for t in (ar * br - ai * bi, ar * bi + ai * br))
     return torch.cat([cr * lr - ci * li, -(cr * li + ci * lr)], 1), torch.cat([z[0], z[1]], 1)
+
+
+def _by_value(
+    matrix: tuple[Any, ...], a: Tensor, b: Tensor, y: Tensor, g: Tensor, tol: float | None, max_iter: int, out: Tensor
+) -> tuple[Tensor, Array, Array, Statistics]:
+    """Write the gradient by the operator's values, and return what `_sum` does."""
+    columns = y.shape[1]
+    both, image, statistics = _systems(matrix, torch.cat([y, g], 1), a.repeat(1, 1, 2), tol, max_iter)
+    z, adjoint, image = both[..., :columns], both[..., columns:], image[..., columns:]
+    for parts in zip(a, b, z, adjoint, strict=True):
+        out += kernels.backend(g.device).sddmm(matrix[0], matrix[1], *_sides(*parts))
+    return _combined(b, adjoint), _pairs(adjoint, [(y, None)] * len(a)), _pairs(image, z), statistics
 
 
 class _OverRanks(torch.autograd.Function):
@@ -188,8 +273,8 @@ class _OverRanks(torch.autograd.Function):
         (g,), (value, a, b, z), op, (tol, most) = grads, ctx.saved_tensors, ctx.op, ctx.options
         adjoint, image, ctx.statistics.adjoint = shifted_systems(op.__matmul__, g.contiguous(), a, tol, most, op)
         ctx.statistics.adjoint._warn("conjugate gradients", _ADVICE)
-        found = [_by_numbers(g, *parts) for parts in zip(b, z, adjoint, image, strict=True)]
-        by_a, by_b = (torch.stack(each) for each in zip(*found, strict=True))
+        slopes = _pairs(image, z)
+        by_a, by_b = _parts(_numbers(b) * slopes).to(a), _parts(_pairs(z, [(g, None)] * len(z))).to(b)
         by_value = torch.zeros_like(value) if ctx.needs_input_grad[1] else None
         if by_value is not None:
             for parts in zip(a, b, z, adjoint, strict=True):
@@ -208,15 +293,12 @@ for _key in ("CPU", "CUDA", "CompositeExplicitAutograd"):
 
 @torch.library.register_fake("armagnn::partial_fractions")
 def _(*args):  # type: ignore[no-untyped-def]
-    y, a, keep = args[8], args[9], args[13]
-    return torch.empty_like(y, memory_format=torch.contiguous_format), y.new_empty(
-        (*a.shape[:2], *y.shape) if keep else (0,)
-    )
+    return torch.empty_like(args[8], memory_format=torch.contiguous_format)
 
 
 @torch.library.register_fake("armagnn::partial_fractions_backward")
 def _(*args):  # type: ignore[no-untyped-def]
-    value, a, b, g, learned = args[2], args[8], args[9], args[11], args[14]
+    value, a, b, g, learned = args[2], args[8], args[9], args[11], args[15]
     kept = torch.contiguous_format
     return (
         torch.empty_like(g, memory_format=kept),
@@ -226,22 +308,20 @@ def _(*args):  # type: ignore[no-untyped-def]
     )
 
 
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    *matrix, _y, a, b, ctx.tol, ctx.max_iter, _keep = inputs
-    ctx.mark_non_differentiable(output[1])
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    *matrix, y, a, b, ctx.tol, ctx.max_iter = inputs
     ctx.set_materialize_grads(False)
     log = _log.get()
     ctx.statistics = log[-1] if log else None
-    ctx.save_for_backward(*matrix, a, b, output[1])
+    ctx.save_for_backward(*matrix, a, b, y)
 
 
 @gradients_by_loop
-def _gradient(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
-    (g, _), (*matrix, a, b, z) = grads, ctx.saved_tensors
+def _gradient(ctx: Any, g: Tensor | None) -> tuple[Tensor | None, ...]:
     if g is None:
-        return (None,) * 14
-    learned = bool(ctx.needs_input_grad[2])
-    arguments = (*matrix, a, b, z, g, ctx.tol, ctx.max_iter, learned)
+        return (None,) * 13
+    poles, learned = bool(ctx.needs_input_grad[9]), bool(ctx.needs_input_grad[2])
+    arguments = (*ctx.saved_tensors, g, ctx.tol, ctx.max_iter, poles, learned)
     log: list[Statistics] = []
     if recording():
         by_y, by_a, by_b, by_value = torch.ops.armagnn.partial_fractions_backward(*arguments)
@@ -253,7 +333,7 @@ def _gradient(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
             _log.reset(token)
     if log and ctx.statistics is not None:
         ctx.statistics.adjoint = log[-1]
-    return None, None, by_value if learned else None, None, None, None, None, None, by_y, by_a, by_b, None, None, None
+    return None, None, by_value if learned else None, None, None, None, None, None, by_y, by_a, by_b, None, None
 
 
 def _refuse(ctx: Any, *grads: Any) -> NoReturn:
@@ -289,26 +369,23 @@ def _check_fixed(dims: tuple[int | None, ...]) -> None:
         raise UnsupportedError("a rational filter has one operator for all trials of a vmap: loop over the operators.")
 
 
-def _forward_vmap(info: Any, dims: tuple[int | None, ...], *args: Any) -> tuple[tuple[Tensor, ...], tuple[Any, ...]]:
+def _forward_vmap(info: Any, dims: tuple[int | None, ...], *args: Any) -> tuple[Tensor, int]:
     _check_fixed(dims[:8])
-    size, wide = info.batch_size, [_folded(args[k], dims[k], info.batch_size) for k in (8, 9, 10)]
-    out, z = _of(_Forward, "partial_fractions")(*args[:8], *wide, *args[11:])
-    if not args[13]:
-        return (_unfolded(out, size), z), (1, None)
-    return (_unfolded(out, size), _unfolded(z, size)), (1, 3)
+    wide = [_folded(args[k], dims[k], info.batch_size) for k in (8, 9, 10)]
+    return _unfolded(_of(_Forward, "partial_fractions")(*args[:8], *wide, *args[11:]), info.batch_size), 1
 
 
 def _backward_vmap(info: Any, dims: tuple[int | None, ...], *args: Any) -> tuple[tuple[Tensor, ...], tuple[Any, ...]]:
     _check_fixed(dims[:8])
-    if args[14]:
+    if args[15]:
         raise UnsupportedError("a rational filter gives no gradient by the operator's values under vmap: detach it.")
     size = info.batch_size
-    wide = [_folded(args[k], dims[k], size) if args[k].dim() > 1 else args[k] for k in (8, 9, 10, 11)]
+    wide = [_folded(args[k], dims[k], size) for k in (8, 9, 10, 11)]
     *found, by_value = _of(_Backward, "partial_fractions_backward")(*args[:8], *wide, *args[12:])
     return (*(_unfolded(t, size) for t in found), by_value), (1, 2, 2, None)
 
 
-def _of(function: type[ReverseOnly], name: str) -> Callable[..., tuple[Tensor, ...]]:
+def _of(function: type[ReverseOnly], name: str) -> Callable[..., Any]:
     """Return what calls a Function, or the operator where torch runs that operator's rule for vmap."""
     return getattr(torch.ops.armagnn, name) if in_vmap_rule() else function.apply
 
@@ -321,8 +398,8 @@ class _Forward(ReverseOnly):
     """The operator as torch.func wants it."""
 
     @staticmethod
-    def forward(*args: Any) -> tuple[Tensor, Tensor]:
-        found: tuple[Tensor, Tensor] = _Forward.apply(*args) if transforms_active() else _forward(*args)  # type: ignore[no-untyped-call]
+    def forward(*args: Any) -> Tensor:
+        found: Tensor = _Forward.apply(*args) if transforms_active() else _forward(*args)  # type: ignore[no-untyped-call]
         return found
 
     setup_context = staticmethod(_setup)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from armagnn.errors import GraphError
-from armagnn.kernels import column_dots, lanczos_step
+from armagnn.kernels import column_dots
 from armagnn.operators.all_rows import AllRows
 from armagnn.solvers.conjugate_gradients import MAX_ITER, ONE, TOLERANCE, power_of_two
 from armagnn.solvers.iteration import Statistics
+from armagnn.solvers.krylov_sums import Array, krylov_sums
 
 Product = Callable[[Tensor], Tensor]
 
@@ -26,24 +27,7 @@ def shifted_systems(
     r"""Solve :math:`(I - a_k M) Z_k = Y` for P factors at once, each column of Y with its own :math:`a_k`.
 
     M is symmetric, given as a function ``product``, with eigenvalues in [-1, 1]; the poles :math:`1 / a_k` lie off
-    [-1, 1], real or complex. For a column y all systems share one Krylov space, that of M and y. Lanczos' recursion
-
-    .. math::
-        \beta_{j+1} v_{j+1} = M v_j - \alpha_j v_j - \beta_j v_{j-1}, \qquad v_1 = y / |y|,
-
-    makes an orthonormal basis V of it, in which M is the tridiagonal T, with one product for all k. The answer of
-    conjugate gradients is :math:`z_k = |y| V (I - a_k T)^{-1} e_1`. The factors :math:`L D L^\top` of the small matrix
-    are found row by row, so two vectors for each k are all that is kept:
-
-    .. math::
-        \delta_j &= 1 - a \alpha_j - a \beta_j l_j, & l_{j+1} &= a \beta_{j+1} / \delta_j, \\
-        d_j &= v_j + l_j d_{j-1}, \quad z \leftarrow z + (w_j / \delta_j) d_j, & w_{j+1} &= l_{j+1} w_j,
-
-    with :math:`w_1 = |y|, l_1 = 0`. The residual of step j has the length :math:`|w_{j+1}|`. For a real a this is the
-    method of conjugate gradients, for a complex one that of conjugate orthogonal ones (COCG). No pivot
-    :math:`\delta_j` vanishes: :math:`\delta_j / a` is never nearer to the real line than :math:`1 / a` is, and for a
-    real a with |a| < 1 the matrix is definite. Where the pivot of a real a is not positive, M has an eigenvalue beyond
-    [-1, 1], and an error says so.
+    [-1, 1], real or complex. All systems share one Krylov space: see `krylov_sums`.
 
     A column of a factor is done when that length is at most ``tol`` times |y|. Then the true residual is computed, with
     one product; where rounding errors have led the recursion astray, what is left is solved for again, up to
@@ -88,40 +72,13 @@ def _krylov(
     product: Product, y: Tensor, a: Tensor, tol: float, max_iter: int, over: AllRows
 ) -> tuple[Tensor, Statistics]:
     """Return Z and the traces of the recursion's own residuals, relative to |Y|."""
-    poles, factor = a.shape[0], torch.complex(a[:, 0], a[:, 1])
-    real = (a[:, 1] == 0).all(1).tolist()
-    statistics = Statistics([[] for _ in range(poles)])
-    z = y.new_zeros(poles, 2, *y.shape)
-    d = torch.zeros_like(z)
-    size = _length(y, over)
-    unit = torch.where(size > 0, size, 1.0)
-    w, lower = size.to(factor.dtype).expand_as(factor), torch.zeros_like(factor)
-    # vectors of the basis are kept as they come, and divided by their lengths in passing
-    v, before, length, length_before = y, torch.zeros_like(y), unit, torch.ones_like(unit)
-    beta = torch.zeros_like(size)
-    active = (size > 0).expand(factor.shape)
-    running = [k for k in range(poles) if bool(active[k].any())]
-    for _ in range(max_iter):
-        if not running:
-            break
-        u = product(v)
-        alpha = over.total(column_dots(u, v)) / length.square()
-        pivot = 1 - factor * alpha - factor * beta * lower
-        _check(factor, pivot, active)
-        step = torch.view_as_real(torch.where(active, w / pivot, 0.0)).movedim(-1, 1)
-        factors = torch.stack([1 / length, -alpha / length, -beta / length_before, 1 / length])
-        along = torch.view_as_real(lower).movedim(-1, 1)
-        beta = over.total(lanczos_step(u, v, before, factors, running, real, along, step, d, z)).sqrt()
-        lower = factor * beta / pivot
-        w = torch.where(active, lower * w, w)
-        left = w.abs() / unit
-        active = active & (left > tol)
-        worst, unfinished = left.amax(1).tolist(), active.any(1).tolist()
-        for k in running:
-            statistics.residuals[k].append(worst[k])
-        running = [k for k in running if unfinished[k]]
-        before, v, length_before, length = v, u, length, torch.where(beta > 0, beta, 1.0)
-    return z, statistics
+    factors = torch.complex(a[:, 0], a[:, 1]).cpu().numpy()
+    one = np.ones(y.shape[1])
+    weights: list[dict[int, Array]] = []
+    for k, row in enumerate(factors):
+        weights += [{k: one}, {k: -1j * one} if row.imag.any() else {}]
+    found = krylov_sums(lambda x, out: product(x), y, factors, weights, tol, max_iter, over=over)
+    return found.values.view(len(a), 2, *y.shape), found.statistics
 
 
 def _refine(
@@ -166,17 +123,6 @@ def _refine(
     statistics.converged, statistics.residual = converged, max(worst, default=0.0)
     statistics.tolerances = [tol] * len(a)
     return image
-
-
-def _check(a: Tensor, pivot: Tensor, active: Tensor) -> None:
-    """Raise where the matrix of a real factor is not definite."""
-    wrong = active & (a.imag == 0) & (pivot.real <= 0)
-    if bool(wrong.any()):
-        bad = float((1 / a.real[wrong]).abs().min())
-        raise GraphError(
-            f"the operator has an eigenvalue beyond the pole at |mu| = {bad:.4g}, where the response is infinite: "
-            "build the operator without lambda_min and lambda_max, or move the pole away from [-1, 1]."
-        )
 
 
 def _length(x: Tensor, over: AllRows) -> Tensor:

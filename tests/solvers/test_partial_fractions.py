@@ -9,7 +9,7 @@ from torch.autograd import gradcheck
 
 from armagnn import GraphOperator
 from armagnn.errors import ConvergenceWarning, SymmetryError, UnsupportedError
-from armagnn.solvers import partial_fractions as module
+from armagnn.solvers import fraction_sums as module
 from armagnn.solvers.iteration import Statistics
 from armagnn.solvers.partial_fractions import partial_fractions
 from oracles import assert_near, numbers, random_graph

@@ -8,21 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import replace
 from typing import Any, Final, NoReturn
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from armagnn import kernels
 from armagnn.errors import UnsupportedError
-from armagnn.kernels import column_dots
 from armagnn.kernels.transforms import ReverseOnly, gradients_by_loop, refuse_transforms
 from armagnn.operators import GraphOperator
-from armagnn.solvers.conjugate_gradients import MAX_ITER, TOLERANCE, power_of_two
+from armagnn.solvers.conjugate_gradients import MAX_ITER
+from armagnn.solvers.fraction_sums import (
+    ADVICE,
+    by_value_of,
+    combined,
+    complex_numbers,
+    pairs,
+    parts_of,
+    sides,
+    sum_of_fractions,
+)
 from armagnn.solvers.iteration import Statistics
-from armagnn.solvers.krylov_sums import Array, krylov_sums
 from armagnn.solvers.shifted_systems import shifted_systems
 from armagnn.torch_private import in_vmap_rule, recording, transforms_active
 
@@ -41,8 +46,6 @@ for _schema in (
 
 _log: ContextVar[list[Statistics] | None] = ContextVar("log", default=None)
 """Where the solve that runs appends its statistics; compiled code has no such place."""
-
-_ADVICE: Final = "raise max_iter or tol, or keep the poles away from [-1, 1]"
 
 
 def partial_fractions(
@@ -103,104 +106,10 @@ def partial_fractions(
     return out
 
 
-def _product(matrix: tuple[Any, ...]) -> Callable[..., Tensor]:
-    """Return what multiplies by M, into a given tensor where the device's kernel can."""
-    multiply, (rowptr, col, value) = kernels.backend(matrix[2].device).gcs, matrix[:3]
-    return lambda x, out=None: multiply(rowptr, col, value, x, None, None, "none", 0.0, target=out)
-
-
-def _numbers(t: Tensor) -> Array:
-    """Return real and imaginary parts (P, 2, C) as complex numbers (P, C)."""
-    return np.asarray(torch.complex(t[:, 0].double(), t[:, 1].double()).cpu().numpy())
-
-
-def _systems(
-    matrix: tuple[Any, ...], y: Tensor, a: Tensor, tol: float | None, max_iter: int
-) -> tuple[Tensor, Tensor, Statistics]:
-    """Return all Z_k, all M Z_k, and how they were found."""
-    found = shifted_systems(_product(matrix), y.contiguous(), a, tol, max_iter)
-    found[2]._warn("conjugate gradients", _ADVICE)
-    return found
-
-
-def _sum(
-    matrix: tuple[Any, ...],
-    y: Tensor,
-    a: Tensor,
-    b: Tensor,
-    tol: float | None,
-    max_iter: int,
-    other: Tensor | None = None,
-    slopes: bool = False,
-) -> tuple[Tensor, Array, Array, Statistics]:
-    r"""Return :math:`\sum_k \mathrm{Re}\, b_k Z_k`, :math:`\langle Z_k, X \rangle`, and its slopes by a_k.
-
-    The residual of the sum is computed, with one product: that of all systems together. Where it is larger
-    than the tolerance and rounding errors excuse, each system is solved and refined.
-    """
-    tol = TOLERANCE[y.dtype] if tol is None else tol
-    product, poles, residues = _product(matrix), _numbers(a), _numbers(b)
-    scale = power_of_two(y)
-    right = y / scale
-    sound = torch.isfinite(right).all(0)
-    if not bool(sound.all()):
-        right = torch.where(sound, right, 0.0)
-    weights = [dict(enumerate(residues)), dict(enumerate(poles * residues))]
-    found = krylov_sums(product, right, poles, weights, tol, max_iter, other, slopes)
-    out, again = found.values
-    statistics = found.statistics
-    if not statistics.failed:
-        residual = product(again).sub_(out).addcmul_(right, torch.from_numpy(residues.real.sum(0)).to(right))
-        size, left = (column_dots(t, t).sqrt().cpu().numpy() for t in (right, residual))
-        weight = np.abs(residues).sum(0)
-        unit = np.where(weight * size > 0, weight * size, 1.0)
-        met = left <= tol * unit
-        if not met.all():
-            lengths = found.lengths(poles, size)
-            rounding = (np.abs(residues) * ((1 + np.abs(poles)) * lengths + size)).sum(0)
-            met = left <= np.maximum(tol * unit, np.minimum(4 * torch.finfo(y.dtype).eps * rounding, tol**0.5 * unit))
-        statistics.residual = float((left / unit).max(initial=0.0))
-        if not met.all():
-            z, image, statistics = shifted_systems(product, right, a, tol, max_iter)
-            out = _combined(b, z)
-            if other is not None:
-                answers = shifted_systems(product, other, a, tol, max_iter)[0]
-                found = replace(found, products=_pairs(z, [(other, None)] * len(z)), slopes=_pairs(image, answers))
-    else:
-        statistics.residual = max(trace[-1] for trace in statistics.residuals if trace)
-    statistics._warn("conjugate gradients", _ADVICE)
-    if not bool(sound.all()):
-        out[:, ~sound] = torch.nan
-    factor = scale.double().cpu().numpy()
-    return out.mul_(scale), found.products * factor, found.slopes * factor, statistics
-
-
-def _combined(b: Tensor, z: Tensor) -> Tensor:
-    """Return the sum of Re(b_k z_k)."""
-    b = b.to(z.dtype)
-    out = b[0, 0] * z[0, 0]
-    for (br, bi), (zr, zi), first in zip(b, z, [True] + [False] * len(b), strict=False):
-        if not first:
-            out.addcmul_(zr, br)
-        out.addcmul_(zi, bi, value=-1)
-    return out
-
-
-def _pairs(left: Any, right: Any) -> Array:
-    """Return the products of columns of complex matrices, shape (P, C), of pairs of real ones; None is zero."""
-    found = []
-    for (re, im), (other_re, other_im) in zip(left, right, strict=True):
-        real, imaginary = column_dots(re, other_re), column_dots(im, other_re)
-        if other_im is not None:
-            real, imaginary = real - column_dots(im, other_im), imaginary + column_dots(re, other_im)
-        found.append(torch.complex(real, imaginary))
-    return np.asarray(torch.stack(found).cpu().numpy())
-
-
 def _forward(*args: Any) -> Tensor:
     *matrix, y, a, b, tol, max_iter = args
     with torch.no_grad():
-        out, _, _, statistics = _sum(tuple(matrix), y.contiguous(), a, b, tol, max_iter)
+        out, _, _, statistics = sum_of_fractions(tuple(matrix), y.contiguous(), a, b, tol, max_iter)
         log = _log.get()
         if log is not None:
             log.append(statistics)
@@ -213,38 +122,14 @@ def _backward(*args: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         y, g = y.contiguous(), g.contiguous()
         by_value = g.new_zeros(matrix[1].shape[0] * learned)
         if learned:
-            by_y, products, slopes, statistics = _by_value(matrix, a, b, y, g, tol, max_iter, by_value)
+            by_y, products, slopes, statistics = by_value_of(matrix, a, b, y, g, tol, max_iter, by_value)
         else:
-            by_y, products, slopes, statistics = _sum(matrix, g, a, b, tol, max_iter, y, poles)
+            by_y, products, slopes, statistics = sum_of_fractions(matrix, g, a, b, tol, max_iter, y, poles)
         log = _log.get()
         if log is not None:
             log.append(statistics)
-        by_a, by_b = (_parts(t).to(a) for t in (_numbers(b) * slopes, products))
+        by_a, by_b = (parts_of(t).to(a) for t in (complex_numbers(b) * slopes, products))
         return by_y, by_a, by_b, by_value
-
-
-def _parts(q: Array) -> Tensor:
-    """Return the gradients by the real and the imaginary part of x of Re(q dx): Re q and -Im q."""
-    return torch.from_numpy(np.stack([q.real, -q.imag], 1))
-
-
-def _sides(a: Tensor, b: Tensor, z: Tensor, adjoint: Tensor) -> tuple[Tensor, Tensor]:
-    """Return matrices (N, 2 C) whose rows i and j have the gradient of entry (i, j) of M as their product."""
-    (ar, ai), (br, bi), (lr, li) = a, b, adjoint
-    cr, ci = (t.to(z.dtype) for t in (ar * br - ai * bi, ar * bi + ai * br))
-    return torch.cat([cr * lr - ci * li, -(cr * li + ci * lr)], 1), torch.cat([z[0], z[1]], 1)
-
-
-def _by_value(
-    matrix: tuple[Any, ...], a: Tensor, b: Tensor, y: Tensor, g: Tensor, tol: float | None, max_iter: int, out: Tensor
-) -> tuple[Tensor, Array, Array, Statistics]:
-    """Write the gradient by the operator's values, and return what `_sum` does."""
-    columns = y.shape[1]
-    both, image, statistics = _systems(matrix, torch.cat([y, g], 1), a.repeat(1, 1, 2), tol, max_iter)
-    z, adjoint, image = both[..., :columns], both[..., columns:], image[..., columns:]
-    for parts in zip(a, b, z, adjoint, strict=True):
-        out += kernels.backend(g.device).sddmm(matrix[0], matrix[1], *_sides(*parts))
-    return _combined(b, adjoint), _pairs(adjoint, [(y, None)] * len(a)), _pairs(image, z), statistics
 
 
 class _OverRanks(torch.autograd.Function):
@@ -259,12 +144,12 @@ class _OverRanks(torch.autograd.Function):
         log: list[Statistics] | None,
     ) -> Tensor:  # fmt: skip
         z, _, statistics = shifted_systems(op.__matmul__, y.contiguous(), a, tol, max_iter, op)
-        statistics._warn("conjugate gradients", _ADVICE)
+        statistics._warn("conjugate gradients", ADVICE)
         if log is not None:
             log.append(statistics)
         ctx.op, ctx.options, ctx.statistics = op.detach(), (tol, max_iter), statistics
         ctx.save_for_backward(value, a, b, z)
-        return _combined(b, z)
+        return combined(b, z)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -272,18 +157,18 @@ class _OverRanks(torch.autograd.Function):
             _refuse(ctx)
         (g,), (value, a, b, z), op, (tol, most) = grads, ctx.saved_tensors, ctx.op, ctx.options
         adjoint, image, ctx.statistics.adjoint = shifted_systems(op.__matmul__, g.contiguous(), a, tol, most, op)
-        ctx.statistics.adjoint._warn("conjugate gradients", _ADVICE)
-        slopes = _pairs(image, z)
-        by_a, by_b = _parts(_numbers(b) * slopes).to(a), _parts(_pairs(z, [(g, None)] * len(z))).to(b)
+        ctx.statistics.adjoint._warn("conjugate gradients", ADVICE)
+        slopes = pairs(image, z)
+        by_a, by_b = parts_of(complex_numbers(b) * slopes).to(a), parts_of(pairs(z, [(g, None)] * len(z))).to(b)
         by_value = torch.zeros_like(value) if ctx.needs_input_grad[1] else None
         if by_value is not None:
             for parts in zip(a, b, z, adjoint, strict=True):
-                left, right = _sides(*parts)
+                left, right = sides(*parts)
                 with torch.enable_grad():
                     entries = value.detach().requires_grad_()
                     image = op.with_value(entries) @ right
                 by_value += torch.autograd.grad(image, entries, left)[0]
-        return None, by_value, _combined(b, adjoint), by_a, by_b, None, None, None
+        return None, by_value, combined(b, adjoint), by_a, by_b, None, None, None
 
 
 for _key in ("CPU", "CUDA", "CompositeExplicitAutograd"):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
 from dataclasses import fields, replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +181,14 @@ def test_roc_auc_is_in_per_cent() -> None:
         Setting(0, 0.1, 0.0), 1, 1, {"loss": 1.0, "roc_auc": 0.5}, {"loss": 1.0, "roc_auc": 0.75}, 0, {}, {}
     )
     assert metrics_of(outcome, tests=True) == {"roc_auc": 75.0, "val_loss": 1.0, "val_roc_auc": 50.0}
+
+
+def test_every_committed_choice_is_one_of_the_settings() -> None:
+    content = json.loads(resources.files("armagnn_paper").joinpath("chosen/heterophily.json").read_text())
+    assert content
+    for place, entry in content.items():
+        dataset, _, method = place.rpartition("/")
+        cell = Cell(dataset, method, "tuned")
+        config = HETEROPHILY.config(cell)
+        assert HETEROPHILY.stored(cell, config) == entry
+        assert config in HETEROPHILY.search.settings(dataset, method, HETEROPHILY.search.budgets[dataset].settings)

@@ -248,7 +248,7 @@ class Keeper:
         scores = dict.fromkeys(("accuracy", "roc_auc", "leak"), both) | {"first": (accuracy, none)}
         first, tie = scores.get(self.rule, (-loss, none))
         before, tied = self.score.unbind(1)
-        better = (first > before) | ((first == before) & (tie > tied))
+        better = first > before if tie is none else (first > before) | ((first == before) & (tie > tied))
         better &= self.active & loss.isfinite()  # NaN has an argmax, and so an accuracy
         self.score.copy_(torch.where(better[:, None], torch.stack([first, tie], 1), self.score))
         self._remember(self.active & loss.isfinite() if self.rule == "last" else better, params)

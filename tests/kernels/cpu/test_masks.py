@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 from armagnn.kernels import cpu, reference
 from armagnn.kernels.cpu.compile import MIN_PRODUCTS
+from armagnn.kernels.cpu.masks import _limits
+from armagnn.kernels.random import thresholds
 from kernels.checks import P, dtypes
 from oracles import numbers
 
@@ -36,3 +39,12 @@ def test_dropout_of_many_trials_has_the_bits_of_the_reference(threads: int, shap
     x, trials = numbers(*shape, dtype=torch.float32), shape[1]
     fixed = (torch.arange(trials) + 2**40, torch.tensor([0.3, 0.0, 0.9], dtype=torch.float64)[:trials], 1)
     assert torch.equal(cpu.dropout_trials(x, *fixed), reference.dropout_trials(x, *fixed))
+
+
+@pytest.mark.parametrize("work", [torch.float32, torch.float64])
+def test_limits_of_float64_rates_are_those_that_torch_finds(work: torch.dtype) -> None:
+    rates = torch.cat([torch.rand(2000, dtype=torch.float64), torch.tensor([0.0, 0.5, 0.25, 1 - 2**-33, 2**-33])])
+    limit, scale = _limits(rates, work)
+    assert np.array_equal(limit, thresholds(rates).numpy())
+    assert np.array_equal(scale, (1.0 / (1.0 - rates)).to(work).numpy())
+    assert scale.dtype == (np.float64 if work == torch.float64 else np.float32)

@@ -43,7 +43,7 @@ def adam(
     count, rows = float(step), math.prod(param.shape[: axis + 1])
     arrays = tuple(tensor.view(rows, -1).numpy() for tensor in (param, grad.contiguous(), mean, square))
     fixed = (
-        to_numpy((lr / (1 - reference.BETA1**count)).to(param.dtype)), to_numpy(decay.to(param.dtype)),
+        (lr.numpy() / (1 - reference.BETA1**count)).astype(kind), decay.numpy().astype(kind),
         kind((1 - reference.BETA2**count) ** 0.5), kind(reference.BETA1), kind(reference.BETA2),
         kind(reference.EPSILON), kind(1), kind(np.finfo(kind).tiny / np.finfo(kind).eps),
     )  # fmt: skip

@@ -248,14 +248,23 @@ def dropout(x: Tensor, seed: Tensor, p: float, step: int) -> Tensor:
     return out.to(x.dtype)
 
 
+def _limits(p: Tensor, work: torch.dtype) -> tuple[Array, Array]:
+    """Return the threshold of every rate, and what kept numbers are multiplied by."""
+    if p.dtype != torch.float64:
+        return thresholds(p).numpy(), (1.0 / (1.0 - p)).to(work).numpy()
+    rates = p.numpy()  # those of trials: for a few numbers, torch takes four times as long
+    limit = np.minimum(np.rint(rates * 2**32), MASK).astype(np.int64)
+    return limit, (1.0 / (1.0 - rates)).astype(np.float64 if work == torch.float64 else np.float32)
+
+
 def dropout_trials(x: Tensor, seed: Tensor, p: Tensor, step: int, target: Tensor | None = None) -> Tensor:
     """Return x of shape (M, R, C) with entries of trial r zeroed with probability ``p[r]``; target may be x itself."""
     work = accumulator(x.dtype)
     fits = target is not None and target.dtype == work and target.is_contiguous()
     out = target if target is not None and fits else torch.empty(x.shape, dtype=work)
     if out.numel():
-        limit, scale = thresholds(p).numpy(), (1.0 / (1.0 - p)).to(work).numpy()
         flat = (to_numpy(x, work).reshape(-1), out.numpy().reshape(-1))
+        limit, scale = _limits(p, work)
         pieces = -(-x.shape[0] * x.shape[2] // 1024)
         chunks = min(pieces, threads.num_chunks(x.numel(), MIN_PRODUCTS // 16))
         bounds = [pieces * k // chunks for k in range(chunks + 1)]

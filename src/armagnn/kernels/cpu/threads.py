@@ -22,6 +22,7 @@ many milliseconds, which `share_out` gives to them anyway.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections import deque
 from collections.abc import Callable
@@ -195,16 +196,21 @@ def row_bounds(rowptr: npt.NDArray[Any], width: int, minimum: int = 1 << 18) -> 
     return [*cuts, rows]
 
 
+@functools.lru_cache(1024)
+def _only(*bounds: int) -> Chunk:
+    """Return the one chunk of a call; to make it takes as long as a small kernel."""
+    return Chunk(0, 0, np.array(bounds, dtype=np.int64))
+
+
 def run(kernel: Callable[..., None], arguments: tuple[Any, ...], bounds: list[int]) -> None:
     """Call ``kernel`` for every range between neighbours in ``bounds``, side by side."""
-    ends = np.array(bounds, dtype=np.int64)
     if len(bounds) <= 2:
-        kernel(Chunk(0, 0, ends), *arguments)
+        kernel(_only(*bounds), *arguments)
     elif _has_team():
         before = numba.get_num_threads()  # the caller's own numba code keeps its setting
         numba.set_num_threads(min(len(bounds) - 1, numba.config.NUMBA_NUM_THREADS))
         try:
-            kernel(Chunk(-1, _team.address, ends), *arguments)
+            kernel(Chunk(-1, _team.address, np.array(bounds, dtype=np.int64)), *arguments)
         finally:
             numba.set_num_threads(before)
     else:

@@ -41,7 +41,7 @@ class PartTask:
     """
 
     small = False
-    steps = 1
+    steps: int = 1
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from armagnn.distributed.cluster_loader import ClusterTask
 from armagnn.distributed.collectives import copied_all
 from armagnn.distributed.part_folder import GraphPart, facts_of
 from armagnn.distributed.part_operator import load_part
@@ -100,6 +101,11 @@ class PartsExperiment(Experiment):
 
     def task(self, net: NodeNet, fold: int | None, device: torch.device) -> PartTask:
         """Loss and metrics over all ranks."""
+        if self.config.clusters:
+            options: dict[str, Any] = {"balance": self.config.balance, "device": device}
+            return ClusterTask(
+                self.dataset, net, self.group, join=self.config.clusters, seed=self.config.seed, **options
+            )
         return PartTask(self.dataset, net, self.group, balance=self.config.balance, device=device)
 
     @cached_property

@@ -10,6 +10,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import typer
+
+from armagnn.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "build" / "docs"
@@ -60,6 +63,12 @@ def dead_links(pages: dict[Path, Page]) -> Iterator[str]:
 def test_every_link_within_leads_somewhere(pages: dict[Path, Page]) -> None:
     assert len(pages) > 30
     assert list(dead_links(pages)) == []
+
+
+def test_every_command_has_its_place_on_the_page_of_commands() -> None:
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    for name in typer.main.get_command(app).commands:  # type: ignore[attr-defined]
+        assert f"\n## armagnn {name}\n" in page, name
 
 
 def test_every_script_of_the_gallery_has_run_and_drawn(pages: dict[Path, Page]) -> None:

@@ -13,7 +13,6 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
 `cpu`          numba kernels for the processor, built on `cpu/gather`, `cpu/tile` (vector code), `cpu/threads`,
                `cpu/compile` (whose machine code lies where `code_cache` says); `cpu/large`, ...: one idea each
 `gpu`          Triton kernels for the GPU
-`assembly`     where matrices are put together by compiled kernels, `cpu/ordering`
 `attention`    attention over neighbours, values and gradients
 `lanczos`      vectors of the recursion that solves for many poles at once; by numba: `cpu/lanczos_rows`
 `blocks`       products with a dense block-diagonal matrix, the vectors of a batch of graphs
@@ -26,9 +25,8 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
 """
 
 from armagnn.kernels import ops_vmap  # noqa: F401  the operators have no gradients before
-from armagnn.kernels.assembly import compiled_assembly
 from armagnn.kernels.attention import added_attention, neighbour_attention
-from armagnn.kernels.backends import backend, cut_rows, keep_rows_whole
+from armagnn.kernels.backends import backend, compiled_assembly, cut_rows, keep_rows_whole
 from armagnn.kernels.blocks import DenseBlocks, block_product
 from armagnn.kernels.lanczos import StateUpdate, blank, column_dots, combine_states, lanczos_vector
 from armagnn.kernels.layer import arma_layer, arma_signals, arma_small, usable, usable_by_signals, usable_on_small

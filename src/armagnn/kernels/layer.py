@@ -325,6 +325,8 @@ def usable_by_signals(settings: Settings, op: Matrix, x: Tensor, weights: tuple[
 
     The weights are W0, W, V and the bias.
     """
+    if x.dim() == 2:
+        return False
     w0, w, v, bias = weights
     assert v is not None
     one = Tensors(settings, 1, op, None, x[(0,) * (x.dim() - 2)] if x.numel() else None, None, w0, w, v, bias)

@@ -333,10 +333,9 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
     def _settings(self, features: Tensor | CSR) -> kernels.Settings:
         """Return what the recursion takes that is not a tensor."""
         name, slope = activations.fused(self.act) or activations.LINEAR
-        rate, first = self.dropout if self.training else 0.0, self._propagates_first(features)
-        return kernels.Settings(
-            self.init, self.num_layers, self.num_stacks, self.out_channels, first, rate, name, slope, self.checkpoint
-        )
+        rate, width, first = self.dropout if self.training else 0.0, self.out_channels, self._propagates_first(features)
+        sizes: Any = self.init, self.num_layers, self.num_stacks
+        return kernels.Settings(*sizes, width, first, rate, name, slope, self.checkpoint)  # type: ignore[call-arg]
 
     def _weights(self, wide: torch.dtype | None = None) -> Weights:
         """Return W0, W, V and the bias with the stacks side by side, as `recursion` takes them."""
@@ -354,6 +353,8 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
         return bounded(self.weight.squeeze(0), self.fixed_point.contraction)
 
     def __getattr__(self, name: str) -> Any:
+        if name in (parameters := self.__dict__.get("_parameters", ())):
+            return parameters[name]  # asked here, because torch's own way is long
         if name == "bounded_weight":
             raise MissingAttributeError("the W of a layer without fixed_point is not bounded: see weight.")
         return super().__getattr__(name)

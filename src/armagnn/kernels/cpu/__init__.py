@@ -7,20 +7,21 @@ disk, so only the first call on a machine waits.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from armagnn.kernels.cpu.adam_step import adam
+from armagnn.kernels import layer_plan
+from armagnn.kernels.cpu import layer_of_trials, one_step
 from armagnn.kernels.cpu.attention_rows import attend, attend_back
-from armagnn.kernels.cpu.dense import outer, stack_matmul, stack_mean
+from armagnn.kernels.cpu.dense import adam, outer, stack_matmul, stack_mean
 from armagnn.kernels.cpu.masks import dropout, dropout_trials
-from armagnn.kernels.cpu.members import members, takes_signals
 from armagnn.kernels.cpu.nonzeros import nonzeros
 from armagnn.kernels.cpu.row_maxima import row_max, row_max_back
 from armagnn.kernels.cpu.small_layer import takes_small
 from armagnn.kernels.cpu.sparse import gcs, sddmm, sort_coo, transpose
+from armagnn.kernels.layer_plan import Tensors
 from armagnn.kernels.reference import (
     affine,
     block_product,
@@ -32,6 +33,18 @@ from armagnn.kernels.reference import (
     take_padded,
     trial_products,
 )
+
+if TYPE_CHECKING:
+    from armagnn.kernels.backends import Members
+
+takes_signals = layer_plan.signal_by_signal
+
+
+def members(layer: Tensors) -> Members | None:
+    """Return what takes the trials of a layer one by one; None if they go side by side."""
+    if layer_plan.one_by_one(layer):
+        return one_step
+    return layer_of_trials if layer_plan.stack_by_stack(layer) else None
 
 
 def gcs_mean(*given: Any) -> Tensor:

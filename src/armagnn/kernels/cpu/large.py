@@ -53,7 +53,7 @@ def _large_rows(
 
 def is_large(x: Tensor) -> bool:
     """Return whether rows of x are worth fetching ahead."""
-    return x.numel() * x.element_size() >= LARGE
+    return x.nbytes >= LARGE
 
 
 def product(arguments: tuple[Any, ...], bounds: list[int]) -> None:
@@ -82,9 +82,8 @@ def empty(*shape: int, dtype: torch.dtype) -> Tensor:
         torch.Size([2, 3])
     """
     made = torch.empty(*shape, dtype=dtype)
-    size = made.numel() * made.element_size()
-    advise = _advise()
-    if size >= HUGE and advise is not None:
+    size = made.nbytes
+    if size >= HUGE and (advise := _advise()) is not None:
         first = made.data_ptr() // mmap.PAGESIZE * mmap.PAGESIZE
         advise(first, made.data_ptr() + size - first, mmap.MADV_HUGEPAGE)  # it is advice: whatever it says is fine
     return made

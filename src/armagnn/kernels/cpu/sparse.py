@@ -120,6 +120,12 @@ def _blocks(width: int) -> tuple[Array, Array]:
     return np.array(starts, dtype=np.int64), np.array(widths, dtype=np.int64)
 
 
+@functools.cache
+def _address(*kinds: torch.dtype) -> int:
+    """Return the address of the product for these types of the result, x, the columns and the pointer."""
+    return PRODUCT.address(*(to_numpy(torch.empty(0, dtype=kind, device="cpu")).dtype for kind in kinds))
+
+
 def gcs(
     rowptr: Tensor, col: Tensor, value: Tensor, x: Tensor, skip: Tensor | None, bias: Tensor | None,
     act: str, slope: float, seed: Tensor | None = None, p: float = 0.0, step: int = 0, target: Tensor | None = None,
@@ -143,7 +149,7 @@ def gcs(
         numbers = to_numpy(x) if x.dtype == torch.bfloat16 else to_numpy(x, work)
         pattern = to_numpy(rowptr), to_numpy(col)
         arguments: tuple[Any, ...] = (
-            PRODUCT.address(array.dtype, numbers.dtype, pattern[1].dtype, pattern[0].dtype),
+            _address(work, x.dtype, col.dtype, rowptr.dtype),
             *pattern, values if many else values[0], numbers,
             nothing if skip is None else to_numpy(skip, work),
             nothing[0] if bias is None else to_numpy(bias, work),

@@ -93,6 +93,7 @@ class Table:
         other_rules: stopping rules whose results are kept in addition to the one that is reported.
         leaks: by dataset, the protocols that also keep what a choice of the epoch on test data would claim.
         one_fold: protocols that have one split in place of folds.
+        by_name: protocols that are done when they are named.
         searched: the protocols that a search chooses, with what their file of choices has after the table's name.
         places: (run, fold) of every trial of a cell, for a number of runs.
         by_fold: every fold chooses its own settings.
@@ -117,6 +118,7 @@ class Table:
     other_rules: tuple[str, ...] = ()
     leaks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     one_fold: tuple[str, ...] = ()
+    by_name: tuple[str, ...] = ()
     searched: Mapping[str, str] = field(default_factory=lambda: {"tuned": ""})
     places: Callable[[int], list[tuple[int, int]]] = lambda runs: [(run, 0) for run in range(runs)]
     by_fold: bool = False
@@ -194,9 +196,7 @@ class Table:
 
     def trials(self, cell: Cell, runs: int | None = None, chosen: Path | None = None) -> list[CellTrial]:
         """All trials of a cell; run n has seed n."""
-        if runs is not None:
-            integer("runs", runs, 1, MOST_RUNS)
-        runs = self.usual_runs(cell.dataset, cell.method) if runs is None else runs
+        runs = integer("runs", self.usual_runs(cell.dataset, cell.method) if runs is None else runs, 1, MOST_RUNS)
         places = [(run, 0) for run in range(runs)] if cell.protocol in self.one_fold else self.places(runs)
         folds = sorted({fold for _, fold in places})
         configs = {fold: self.config(cell, fold, chosen) for fold in folds}

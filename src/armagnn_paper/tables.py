@@ -337,6 +337,7 @@ GRAPHS: Final = Table(
     other_rules=("loss", "last", "first"),
     leaks={"bench-hard": ("split",), "mutag": ("leak",)},
     one_fold=("split",),
+    by_name=("split", "leak"),
     places=lambda runs: [(run, fold) for fold in range(10) for run in range(runs)],
     by_fold=True,
 )

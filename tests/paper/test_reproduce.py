@@ -70,7 +70,7 @@ def test_a_cell_without_a_choice_is_left_out_or_refused(
     told = shown("graph-signal", *chosen)
     (trials,) = asked
     cells = [trial.cell for trial in trials]
-    assert len(cells) == len(set(cells)) == 13  # 8 cells to the letter, 5 in the other reading
+    assert len(cells) == len(set(cells)) == 17  # 8 cells to the letter, 5 in the other reading, 4 on all documents
     assert told.count(" on mnist") == told.count(" on 20news") == 4
     asked.clear()
     shown("graph-signal", "--protocol", "defferrard", *chosen)
@@ -138,13 +138,15 @@ def test_the_command_trains_what_is_missing(tiny_data: None, tmp_path: Path) -> 
     assert "no search has chosen their settings yet: gcn on 20news (tuned)." in shown(*command)
     with Store(store) as opened:
         records = opened.select(table="graph-signal")
-    assert len(records) == 10
+    assert len(records) == 14
     assert {(record.method, record.protocol, record.config["reading"]) for record in records} == {
         ("gcn", "paper", "text"), ("gcn", "defferrard", "defferrard"),
         ("arma", "paper", "text"), ("arma", "defferrard", "defferrard"), ("arma", "tuned", "defferrard"),
+        ("gcn", "all", "defferrard"), ("arma", "all", "defferrard"),
     }  # fmt: skip
     for record in records:
-        assert set(record.metrics) == {"accuracy", "val_accuracy", "val_loss", "accuracy_last"}
+        leak = {"accuracy_leak"} if record.protocol in ("defferrard", "all") else set()
+        assert set(record.metrics) == {"accuracy", "val_accuracy", "val_loss", "accuracy_last"} | leak
         assert 0 <= record.metrics["accuracy"] <= 100
         assert record.epochs == 2
         if record.protocol == "tuned":

@@ -93,7 +93,8 @@ def reproduces(table: Table) -> Callable[..., None]:
         asked = bool(dataset and method and protocol)  # by name: what cannot be done is refused, not left out
         trials: list[CellTrial] = []
         untuned: list[str] = []
-        for cell in _cells(table, dataset, method, protocol or table.protocols):
+        usual = [way for way in table.protocols if way not in table.by_name]
+        for cell in _cells(table, dataset, method, protocol or usual):
             if cell.protocol not in table.own_protocols(cell.dataset, cell.method) and not asked:
                 continue
             table.check(*cell)

@@ -26,7 +26,7 @@ from launching import torchrun
 
 pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="this build of torch has no gloo")
 
-CHECKS = ("operators", "trainings", "bytes", "errors are heard")
+CHECKS = ("operators", "trainings", "bytes", "errors are heard", "meshes")
 QUICK: dict[str, Any] = {"epochs": 12, "seeds": 2, "hidden": 8, "lr": 0.05}
 
 

@@ -37,3 +37,13 @@ def test_numbers_beyond_the_first_two_to_the_thirty_fourth() -> None:
     expected = bits(key, DROPOUT, 1, index) >= threshold(0.5)
     for function in (keep_columns, _keep_columns):
         assert torch.equal(function(key, 0.5, 1, (2, width), slice(width - 9, width - 3)), expected)
+
+
+def test_some_rows_of_some_columns() -> None:
+    seed = torch.tensor([2**40 + 9])
+    whole = keep_mask(seed, 0.4, 3, (9, 7))
+    for first in (0, 4, 8):
+        some = keep_columns(seed, 0.4, 3, (9 - first, 7), slice(2, 6), first)
+        assert torch.equal(some, whole[first:, 2:6])
+        plain = _keep_columns(seed, 0.4, 3, (9 - first, 7), slice(2 + first * 7, 6 + first * 7))
+        assert torch.equal(plain, whole[first:, 2:6])

@@ -21,6 +21,7 @@ from torch.nn.parameter import Parameter
 
 from armagnn import kernels
 from armagnn.distributed.collectives import copied, group_of, summed
+from armagnn.distributed.partitioned_operator import PartitionedOperator
 from armagnn.distributed.rank_groups import agreed
 from armagnn.distributed.stack_masks import keep_columns
 from armagnn.errors import DTypeError, ParameterError, shown
@@ -206,7 +207,11 @@ class Share(ARMAConv):
             return plain
         p, width = float(self.dropout), self.out_channels
         columns = slice(self.first * width, (self.first + self.num_stacks) * width)
-        keep = partial(keep_columns, plain.seed, p, shape=(features.shape[0], self.total * width), columns=columns)
+        rows, first = features.shape[0], 0
+        if isinstance(op, PartitionedOperator) and op.num_nodes:  # the rows of this rank's nodes
+            first = op.first_node * (rows // op.num_nodes)
+        shape = (rows, self.total * width)
+        keep = partial(keep_columns, plain.seed, p, shape=shape, columns=columns, first_row=first)
         return _Masked(plain.settings, plain.weights, None, plain.activation, keep, p, self.fixed_point is not None)
 
 

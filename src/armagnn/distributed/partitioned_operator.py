@@ -24,7 +24,7 @@ from armagnn.torch_private import learned, transforms_active
 
 NOT_WHOLE: Final = (
     "this needs the whole operator, and a PartitionedOperator holds the rows of one rank: use ARMAConv, GCNConv, "
-    "ChebConv, CayleyConv (without self-loops) or filters that are polynomials, or one process."
+    "ChebConv, RationalConv, CayleyConv (without self-loops) or filters, or one process."
 )
 
 
@@ -77,7 +77,7 @@ class PartitionedOperator(GraphOperator):
         self.shape, self.symmetric = (halo.owned, halo.owned), symmetric
         self._transposed = self._t_value = None
         self.kind, self.unit_diagonal, self.shift = kind, unit_diagonal, shift
-        self._own, self._other = self._split()
+        self._own, self._border, self._other = self._split()
 
     # ------------------------------------------------------------------------------------------------------- builders
 
@@ -139,17 +139,22 @@ class PartitionedOperator(GraphOperator):
         halo = Halo.agree(group, starts, wanted)
         return cls(rowptr, local, value, halo, kind=kind, symmetric=symmetric, unit_diagonal=unit_diagonal, shift=shift)
 
-    def _split(self) -> tuple[CSR, CSR]:
-        """Return the rows over own columns and over the halo."""
+    def _split(self) -> tuple[CSR, Tensor, CSR]:
+        """Return the rows over own columns; which of them reach into the halo; and these over the halo."""
         nodes, halo = self.shape[0], int(self.halo.wanted.shape[0])
         own, rows = self.col < nodes, self._rows()
+        border, place = torch.unique_consecutive(rows[~own], return_inverse=True)
+        symmetric = self.symmetric and not learned(self.value)  # then so is the block of own rows and columns
         parts = []
-        for kept, columns, first in ((own, nodes, 0), (~own, halo, nodes)):
-            counts = torch.bincount(rows[kept], minlength=nodes)
+        for kept, row, shape, first, same in (
+            (own, rows[own], (nodes, nodes), 0, symmetric),
+            (~own, place, (border.shape[0], halo), nodes, False),
+        ):
+            counts = torch.bincount(row, minlength=shape[0])
             rowptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).to(self.rowptr.dtype)
-            col = self.col[kept] - first
-            parts.append(CSR(rowptr, col, self.value[kept], (nodes, columns), check_invariants=False))
-        return parts[0], parts[1]
+            col, value = self.col[kept] - first, self.value[kept]
+            parts.append(CSR(rowptr, col, value, shape, symmetric=same, check_invariants=False))
+        return parts[0], border.long(), parts[1]
 
     # ----------------------------------------------------------------------------------------------------- properties
 
@@ -231,7 +236,7 @@ class PartitionedOperator(GraphOperator):
             flat = flat if flat.shape[0] else flat.reshape(0, int(width))
         rows, pending = self.halo.begin(flat)
         out = self._own @ flat
-        out = out + self._other @ self.halo.end(rows, pending)
+        out.index_add_(0, self._border, self._other @ self.halo.end(rows, pending))
         return unfold(out, x.shape) if out.shape[0] else out.reshape(x.shape)
 
     def _step(

@@ -24,7 +24,9 @@ CHUNK = 1 << 16
 """Numbers drawn at a time, so that what they are computed with stays in a cache."""
 
 
-def keep_columns(seed: Tensor, p: float, step: int, shape: tuple[int, int], columns: slice) -> Tensor:
+def keep_columns(
+    seed: Tensor, p: float, step: int, shape: tuple[int, int], columns: slice, first_row: int = 0
+) -> Tensor:
     """Return ``keep_mask(seed, p, step, shape)[:, columns]`` without the other columns.
 
     Args:
@@ -33,6 +35,7 @@ def keep_columns(seed: Tensor, p: float, step: int, shape: tuple[int, int], colu
         step: the step t of the recursion.
         shape: rows and columns of the whole mask.
         columns: those wanted, from a start to a stop.
+        first_row: the number of the first row in a mask of more rows, of which these are some.
 
     Example:
         >>> import torch
@@ -42,9 +45,11 @@ def keep_columns(seed: Tensor, p: float, step: int, shape: tuple[int, int], colu
         >>> torch.equal(some, all_columns[:, 2:6])
         True
     """
+    rows, width = shape
+    before = first_row * width
+    columns = slice(columns.start + before, columns.stop + before)  # numbers go on from row to row
     if seed.device.type != "cpu" or not HAS_NUMBA:
         return _keep_columns(seed, p, step, shape, columns)
-    rows, width = shape
     kept = torch.empty(rows, columns.stop - columns.start, dtype=torch.bool)
     key = int(seed.item())
     low, high = key & MASK, (key >> 32) & MASK

@@ -117,8 +117,8 @@ def table() -> str:
     """The rows for 10^8 nodes, as Markdown."""
     network = Network()
     lines = [
-        "| graph | edges | machines | operator, GiB | peak, GiB | peak, checkpoint=True | GB sent a step | seconds a step"
-        " |",
+        "| graph | edges | machines | operator, GiB | peak, GiB | peak, checkpoint=True | GB sent a step "
+        "| seconds a step |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for kind, halos in HALO.items():

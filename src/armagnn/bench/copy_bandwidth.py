@@ -65,7 +65,7 @@ def compare_bandwidth(
             f"uniform, a hub of {nodes:,} neighbours": lambda: with_hub(random_graph(nodes, nonzeros), nodes),  # noqa: B023
         }
         for name, make in graphs.items():
-            op = GraphOperator.from_edge_index(make())
+            op = GraphOperator.from_edge_index(make(), nodes + ("hub" in name))
             x = torch.randn(op.num_nodes, WIDTH, generator=torch.Generator().manual_seed(1))
             times = medians({"ours": lambda: op @ x, "copy": lambda: target.copy_(source)}, rounds)  # noqa: B023
             moved = op.nnz * (4 * WIDTH + 8) + op.num_nodes * 4 * WIDTH

@@ -127,8 +127,8 @@ class Backend(Protocol):
     def members(self, layer: Any) -> Members | None:
         """Return what takes the trials of a layer, `armagnn.kernels.layer_plan.Tensors`, one by one; None for no."""
 
-    def takes_signals(self, layer: Any, count: int) -> bool:
-        """Return whether so many signals go one by one through a layer."""
+    def takes_signals(self, layer: Any) -> bool:
+        """Return whether many signals, of which the layer has one, go one by one through it."""
 
     def takes_small(self, settings: Any, op: tuple[Any, ...], x: Tensor, weights: tuple[Tensor | None, ...]) -> bool:
         """Return whether a layer without dropout is done in one call: see `armagnn.kernels.layer.arma_small`."""

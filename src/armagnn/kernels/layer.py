@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from armagnn.kernels import layer_plan
 from armagnn.kernels.backends import backend
 from armagnn.kernels.layer_plan import Tensors
 from armagnn.kernels.layer_products import LayerRun, Matrix, Settings
@@ -325,12 +326,12 @@ def usable_by_signals(settings: Settings, op: Matrix, x: Tensor, weights: tuple[
 
     The weights are W0, W, V and the bias.
     """
-    if x.dim() == 2:
+    if x.shape[:-2].numel() < layer_plan.SIGNALS:
         return False
     w0, w, v, bias = weights
     assert v is not None
     one = Tensors(settings, 1, op, None, x[(0,) * (x.dim() - 2)] if x.numel() else None, None, w0, w, v, bias)
-    return backend(x.device).takes_signals(one, x.shape[:-2].numel())
+    return backend(x.device).takes_signals(one)
 
 
 # --------------------------------------------------------------------------------------------------------- small graphs

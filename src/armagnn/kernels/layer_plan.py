@@ -75,14 +75,14 @@ def stack_by_stack(t: Tensors) -> bool:
     return near and fits(t)
 
 
-def signal_by_signal(t: Tensors, count: int) -> bool:
-    """Return whether so many signals, of which X is one, go one by one.
+def signal_by_signal(t: Tensors) -> bool:
+    """Return whether `SIGNALS` or more, of which X is one, go one by one.
 
     They do where that pays: over several steps, which is what the cache is for, and with an X that is narrower than the
     states, because it is X that is propagated first.
     """
     s = t.settings
-    if s.steps < 2 or count < SIGNALS or s.act not in ACTIVATIONS or t.x is None or t.w is None:
+    if s.steps < 2 or s.act not in ACTIVATIONS or t.x is None or t.w is None:
         return False
     near = t.x.shape[-2] * s.width * t.x.element_size() <= STATES
     return near and t.x.shape[-1] <= t.columns and fits(t)

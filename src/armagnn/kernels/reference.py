@@ -173,7 +173,7 @@ def takes_small(*_: Any) -> bool:
     return False
 
 
-def takes_signals(layer: Any, count: int) -> bool:
+def takes_signals(layer: Any) -> bool:
     """Return False: the signals of a layer go side by side."""
     return False
 

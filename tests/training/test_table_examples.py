@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,3 +55,21 @@ def test_tolokers(example: Any, tmp_path: Path) -> None:
     found = example.main(tmp_path, TOLOKERS, seeds=1, epochs=3)
     assert found.keys() == {"network", "mlp", "label_propagation"}
     assert 0.5 < found["label_propagation"] < 0.9
+
+
+@pytest.mark.parametrize("example", ["bank_of_filters"], indirect=True)
+def test_bank_of_filters(
+    example: Any, tmp_path: Path, real: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The filtered columns tell more than the plain ones; the same folder is opened again, not made again."""
+    real("tolokers")
+    heads = {name: (make, settings[:1]) for name, (make, settings) in example.HEADS.items() if name == "linear"}
+    monkeypatch.setattr(example, "HEADS", heads)
+    found = example.main(tmp_path, seeds=1, networks=1, epochs=2)
+    (plain,), (filtered,), (network,) = found.values()
+    assert found.keys() == {"features alone, linear", "bank, linear", "end to end"}
+    assert filtered > plain + 2 > 65
+    assert 40 < network < 90
+    before = (tmp_path / "bank" / "features.npy").stat().st_mtime_ns
+    assert example.main(tmp_path, seeds=1, networks=0)["bank, linear"] == [filtered]
+    assert (tmp_path / "bank" / "features.npy").stat().st_mtime_ns == before

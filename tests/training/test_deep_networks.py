@@ -25,7 +25,7 @@ from oracles import assert_near, numbers, random_graph
 
 N, FEATURES, CLASSES = 24, 6, 3
 EDGES = random_graph(N, 60, seed=4).both_ways().edge_index
-LATER = ("depth", "norm", "jk", "residual")
+LATER = ("depth", "norm", "jk", "residual", "residual_scale")
 
 
 def dataset() -> NodeDataset:
@@ -75,7 +75,9 @@ def test_a_linear_map_is_added_before_norm_and_activation(norm: str, sparse: boo
 @pytest.mark.parametrize("residual", [True, False])
 def test_a_deep_network_is_its_formula(method: str, norm: str, jk: str, residual: bool) -> None:
     """Of its convolutions, which have tests of their own; statistics of the batch by their formula."""
-    net = node_net(method, hidden=8, depth=4, norm=norm, jk=jk, residual=residual, act="elu").double()
+    net = node_net(
+        method, hidden=8, depth=4, norm=norm, jk=jk, residual=residual, residual_scale=0.5, act="elu"
+    ).double()
     x, op = numbers(N, FEATURES), net.conv1.operator(EDGES, N, dtype=torch.float64)
     convs = [net.conv1, *net.middle, net.conv2]
     first, states = x, []
@@ -86,7 +88,7 @@ def test_a_deep_network_is_its_formula(method: str, norm: str, jk: str, residual
             out = F.elu((out - out.mean(0)) / (out.var(0, correction=0) + 1e-5).sqrt())
         elif norm == "layer":
             out = F.elu((out - out.mean(1, True)) / (out.var(1, correction=0, keepdim=True) + 1e-5).sqrt())
-        x = x + out if residual and index else out
+        x = x + 0.5 * out if residual and index else out
         states.append(x)
     if jk == "none":
         truth: Tensor = net.conv2(x, op)
@@ -227,6 +229,7 @@ def test_new_options_are_part_of_the_key() -> None:
         ({"norm": "bach"}, UnknownNameError),
         ({"jk": "lstm"}, UnknownNameError),
         ({"residual": 1}, ParameterError),
+        ({"residual_scale": 0.0}, ParameterError),
     ],
 )
 def test_bad_options(options: dict[str, Any], error: type[Exception]) -> None:

@@ -50,6 +50,7 @@ class LayeredGNN(BasicGNN):
         jk: str | None = None,
         *,
         residual: bool = False,
+        residual_scale: float = 1.0,
         **kwargs: Any,
     ) -> None:
         if not (self.lazy and isinstance(in_channels, int) and in_channels == -1):
@@ -62,6 +63,7 @@ class LayeredGNN(BasicGNN):
             checks.choice("jk", jk, JUMPS)
         act_first = checks.flag("act_first", act_first)
         self.residual = checks.flag("residual", residual)
+        self.residual_scale = checks.real("residual_scale", residual_scale, above=0)
         self._between = norm is not None and not act_first
         try:
             super().__init__(
@@ -146,7 +148,9 @@ class LayeredGNN(BasicGNN):
             if self.act is not None and not self.act_first and self._outside:
                 out = self.act(out)
             out = drop(out, self.dropout.p, self.training, graph[0] if isinstance(graph[0], GraphOperator) else None)
-        return out + x if self.residual and isinstance(x, Tensor) and x.shape == out.shape else out
+        if self.residual and isinstance(x, Tensor) and x.shape == out.shape:
+            return torch.add(x, out, alpha=self.residual_scale)
+        return out
 
     @property
     def _outside(self) -> bool:
@@ -209,10 +213,11 @@ class ARMA(LayeredGNN):
     r"""A network of L ARMA layers (Eq. 16), each followed by norm, activation and dropout,
 
     .. math::
-        X_{l+1} = X_l + \sigma\left( \mathrm{norm}\left( \mathrm{ARMA}_l(X_l) \right) \right),
+        X_{l+1} = X_l + s\, \sigma\left( \mathrm{norm}\left( \mathrm{ARMA}_l(X_l) \right) \right),
 
-    with the sum only where ``residual`` is set and a layer has as many outputs as inputs. It is a subclass of PyG's
-    `BasicGNN`. Without ``jk`` the last layer puts out ``out_channels`` and is linear; with ``jk`` a linear map follows.
+    with the sum, and the factor s, only where ``residual`` is set and a layer has as many outputs as inputs. It
+    is a subclass of PyG's `BasicGNN`. Without ``jk`` the last layer puts out ``out_channels`` and is linear; with
+    ``jk`` a linear map follows.
 
     The activation is part of the ARMA layer: it acts after every step (Eq. 14). With a norm it also acts after the
     norm; layers of one step then have it only there. ``act_first=True`` puts it before the norm only.
@@ -234,6 +239,8 @@ class ARMA(LayeredGNN):
         num_stacks: K of each layer.
         num_steps: T of each layer.
         residual: add the input of each layer to its output, where both have the same size.
+        residual_scale: s. Sums of many layers grow with their number at s = 1; a network of L layers, L large, trains
+            better with s = 1 / L.
         skip_dropout: drop rate of the skip connections X V_k.
         kwargs: further arguments of `ARMAConv`: ``shared_weights``, ``init``, ``bias``, ``fixed_point``.
 
@@ -274,13 +281,14 @@ class Rational(LayeredGNN):
     r"""A network of L rational layers (`RationalConv`), each followed by norm, activation and dropout,
 
     .. math::
-        X_{l+1} = X_l + \sigma\left( \mathrm{norm}\left( h_l(M) X_l W_l + b_l \right) \right),
+        X_{l+1} = X_l + s\, \sigma\left( \mathrm{norm}\left( h_l(M) X_l W_l + b_l \right) \right),
 
-    with the sum only where ``residual`` is set and a layer has as many outputs as inputs. The graph is undirected.
+    with the sum, and the factor s, only where ``residual`` is set and a layer has as many outputs as inputs.
+    The graph is undirected.
 
     Args:
         args: ``in_channels, hidden_channels, num_layers, out_channels, dropout, act, act_first, act_kwargs, norm,
-            norm_kwargs, jk`` and ``residual``, as `ARMA` takes them.
+            norm_kwargs, jk``, ``residual`` and ``residual_scale``, as `ARMA` takes them.
         kwargs: further arguments of `RationalConv`: ``order``, ``init``, ``groups``, ``learn_poles``, ``method``, ...
 
     Example:

@@ -76,7 +76,7 @@ class NodeNet(TaskNet):
         depth: number of convolutions.
         norm: ``none``, ``batch`` (over all nodes) or ``layer`` (over the features of each node).
         jk: ``none``, ``last``, ``cat`` or ``max``.
-        residual: add the input of a layer to its output.
+        residual: add the input of a layer to its output, which is multiplied by ``residual_scale`` first.
         linear_skip: add a linear map of the input of a layer to its convolution.
 
     Example:
@@ -105,6 +105,7 @@ class NodeNet(TaskNet):
         norm: str = "none",
         jk: str = "none",
         residual: bool = False,
+        residual_scale: float = 1.0,
         linear_skip: bool = False,
     ) -> None:
         super().__init__()
@@ -130,9 +131,9 @@ class NodeNet(TaskNet):
             MLPConv(hidden if at else in_channels, hidden if at < hidden_layers else num_classes, act=None, bias=False)
             for at in range(depth if linear_skip else 0)
         )
-        norms = 0 if norm == "none" else hidden_layers
-        self.norms = _modules(each for _ in range(norms) if (each := make_norm(norm, hidden)) is not None)
+        self.norms = _modules(each for _ in range(hidden_layers) if (each := make_norm(norm, hidden)) is not None)
         self.method, self.act, self.residual = method, act, residual
+        self.scale = checks.real("residual_scale", residual_scale, above=0)
         self.input_dropout: float | Tensor
         self.hidden_dropout: float | Tensor
         self.set_rates(input_dropout, hidden_dropout, skip_dropout)
@@ -168,7 +169,7 @@ class NodeNet(TaskNet):
                 out: Tensor = conv(given, op)
                 return out.add(self.skips[index](given)) if self.skips else out
             out = self._hidden(index, conv, given, op)
-            x = x + out if self.residual else out
+            x = torch.add(x, out, alpha=self.scale) if self.residual else out
             states.append(x)
         if self.jk == "cat":
             x = torch.cat(states, -1)

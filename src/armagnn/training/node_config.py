@@ -100,7 +100,8 @@ class NodesConfig(Config):
     }
     LATER: ClassVar[Mapping[str, Any]] = {
         "features": "kind", "init": "linear", "balance": False, "baselines": True,
-        "depth": 2, "norm": "none", "jk": "none", "residual": False, "linear_skip": False, "radius": 0.99,
+        "depth": 2, "norm": "none", "jk": "none", "residual": False, "residual_scale": 1.0,
+        "linear_skip": False, "radius": 0.99,
         **dict.fromkeys((*COLUMNS, "nodes", "edges"), ""),
         "directed": False, "unknown": "error", "task": "auto", "text_by": "hashing",
         "val": 0.2, "test": 0.2, "split_seed": 0, "folds": 0, "fold": 0,
@@ -167,6 +168,9 @@ class NodesConfig(Config):
         "Norm of the hidden layers, before the activation: none, batch (over all nodes) or layer (of each node).",
     )
     residual: bool = option(False, "Add the input of a hidden layer to its output, where both have the same size.")
+    residual_scale: float = option(
+        1.0, "What the output of a hidden layer is multiplied by before that; 1 / depth keeps deep networks trainable."
+    )
     linear_skip: bool = option(
         False, "Add a linear map of the input of each layer to its convolution, before norm and activation."
     )

@@ -148,6 +148,7 @@ def make_node_network(config: NodesConfig, in_channels: int, outputs: int) -> No
         norm=config.norm,
         jk=config.jk,
         residual=config.residual,
+        residual_scale=config.residual_scale,
         linear_skip=config.linear_skip,
     )
 

@@ -57,19 +57,22 @@ def measure(folder: Path, steps: int) -> None:
         task = PartTask(part, net, group)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
-        seconds = []
+        seconds, cpu = [], []
         for _ in range(steps):
             torch.distributed.barrier()
-            began = time.perf_counter()
+            began, busy = time.perf_counter(), time.process_time()
             optimizer.zero_grad()
             task.loss(lambda *inputs: net(*inputs), task.batch()).backward()
             flat = torch.cat([p.grad.flatten() for p in net.parameters()])
             torch.distributed.all_reduce(flat)
             optimizer.step()
             seconds.append(time.perf_counter() - began)
+            cpu.append(time.process_time() - busy)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        found = {"rank": torch.distributed.get_rank(), "step": statistics.median(seconds[2:]), "all": seconds,
-                 "before": before, "peak": peak}  # fmt: skip
+        found = {
+            "rank": torch.distributed.get_rank(), "step": statistics.median(seconds[2:]),
+            "cpu": statistics.median(cpu[2:]), "all": seconds, "before": before, "peak": peak,
+        }  # fmt: skip
         print(json.dumps(found), flush=True)
 
 
@@ -104,8 +107,8 @@ def main() -> None:
         for ranks in (1, 2):
             for row in run(folder, ranks, given.steps):
                 print(
-                    f"{ranks} rank(s), rank {row['rank']}: {row['step']:.2f} s a step, {row['before']:.0f} MiB before, "
-                    f"{row['peak']:.0f} MiB at most",
+                    f"{ranks} ranks, rank {row['rank']}: {row['step']:.2f} s a step, {row['cpu']:.2f} CPU s, "
+                    f"{row['before']:.0f} MiB before, {row['peak']:.0f} MiB at most",
                     flush=True,
                 )
 

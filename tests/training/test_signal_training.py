@@ -13,6 +13,7 @@ from armagnn.data import NodeDataset, SignalsDataset, load
 from armagnn.errors import DTypeError, ParameterError
 from armagnn.training import SignalsConfig, SignalsPrediction
 from armagnn.training.signal_training import SignalsExperiment
+from tiny_signals import tiny
 
 EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
@@ -62,14 +63,15 @@ def test_l2_acts_on_the_kernels_that_it_is_for(data: SignalsDataset) -> None:
         assert torch.equal(convolutions[name], every[name]) == (not of_head or name.endswith("bias")), name
 
 
-def test_a_choice_on_test_data_shows_what_it_would_claim_and_changes_nothing_else(data: SignalsDataset) -> None:
-    config = SignalsConfig(features="raw", batch=4, epochs=6, lr=0.05, conv="gcn", hidden_dropout=0.0)
+def test_a_choice_on_test_data_shows_what_it_would_claim_and_changes_nothing_else() -> None:
+    data = tiny()
+    config = SignalsConfig(features="raw", batch=4, epochs=12, lr=0.02, l2=0.0, conv="gcn", hidden_dropout=0.5)
     experiment = config.experiment(data)
-    (honest,) = experiment.trials([config.setting(3)], other_rules=("last",)).run()
-    (watched,) = experiment.trials([config.setting(3)], other_rules=("last", "leak")).run()
+    (honest,) = experiment.trials([config.setting(0)], other_rules=("last",)).run()
+    (watched,) = experiment.trials([config.setting(0)], other_rules=("last", "leak")).run()
     assert (watched.val, watched.test, watched.best_epoch) == (honest.val, honest.test, honest.best_epoch)
     assert watched.other_rules["last"] == honest.other_rules["last"]
     swapped = experiment.__class__(config, replace(data, val_idx=data.test_idx))
-    (chosen,) = swapped.trials([config.setting(3)]).run()
+    (chosen,) = swapped.trials([config.setting(0)]).run()
     assert watched.other_rules["leak"]["accuracy"] == chosen.test["accuracy"]
-    assert watched.other_rules["leak"]["accuracy"] >= honest.test["accuracy"]
+    assert watched.other_rules["leak"]["accuracy"] > honest.test["accuracy"] + 0.1, "what the choice would claim"

@@ -132,3 +132,21 @@ def test_one_rational_layer_reaches_the_end_of_a_chain() -> None:
     assert metrics["accuracy"] == 100.0
     assert metrics["steps"] <= 41
     assert ("rational", "K=1") not in convergence.methods("cora")
+
+
+def test_the_place_of_the_pole_is_judged_without_test_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = convergence.chain(6, (2, 2, 4))
+    train = convergence.train
+    seen: list[int] = []
+
+    def watched(given: convergence.ReachTask, *rest: Any) -> dict[str, float]:
+        assert not set(task.idx["test"].tolist()) & set(torch.cat(list(given.idx.values())).tolist())
+        seen.append(rest[1])
+        return train(given, *rest)
+
+    monkeypatch.setattr(convergence, "problem", lambda name: replace(task, epochs=2))
+    monkeypatch.setattr(convergence, "train", watched)
+    found = list(convergence.judge("chain-6", (7, 8), ((0.9, 0.05), (0.5, 0.05))))
+    assert [place[:2] for place in found] == [(0.9, 0.05), (0.5, 0.05)]
+    assert seen == [7, 8, 7, 8]
+    assert found[0][2] != found[1][2]

@@ -9,7 +9,7 @@ What a training step of the layer costs, convergent or unrolled, is measured in 
 steps, the milliseconds of one processor and the MiB of one forward and backward pass of a layer with K = 2 stacks of 64
 units on Cora's graph. Processor time, not the clock: it can be compared on a machine that others use too.
 
-``python -m armagnn_paper.convergence judge`` compares the places of the rational layer's pole (`PLACES`) by validation loss.
+``python -m armagnn_paper.convergence judge`` compares the places of the rational pole (`PLACES`) by validation loss.
 """
 
 from __future__ import annotations

@@ -31,7 +31,9 @@ CLAIMS: Final = {claim.name: claim for claim in (ROBUSTNESS, TRANSFER, DEPTH, DI
 
 
 def convergence(
-    dataset: Annotated[list[str] | None, typer.Option(help="cora, citeseer, chain-50, chain-100, chain-500, chain-1000.")] = None,
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="cora, citeseer, chain-50, chain-100, chain-500, chain-1000.")
+    ] = None,
     runs: Annotated[int, typer.Option(help="Seeds of a cell.")] = 10,
     out: Annotated[Path, typer.Option(help="The table; what is in it is not done again.")] = Path(
         "results", "convergence.csv"

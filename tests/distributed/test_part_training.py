@@ -23,6 +23,7 @@ from armagnn.errors import ArmagnnError, DataError, ParameterError, RunError
 from armagnn.training import NodesConfig, Observer, Run, predict, train
 from armagnn.training.parts_config import PartsConfig
 from launching import torchrun
+from sixty_nodes import sixty_nodes
 
 pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="this build of torch has no gloo")
 
@@ -45,13 +46,13 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def command(ranks: int, *words: str) -> subprocess.Popen[str]:
-    start = [sys.executable, "-m"]
+def command(ranks: int, *words: str, program: tuple[str, ...] = ("-m", "armagnn")) -> subprocess.Popen[str]:
+    start = [sys.executable]
     if ranks > 1:
-        start += ["torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m"]
+        start += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     return subprocess.Popen(
-        [*start, "armagnn", *words], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        [*start, *program, *words], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True,
     )  # fmt: skip
 
@@ -164,6 +165,55 @@ def test_a_checkpoint_of_four_ranks_goes_on_on_two_and_one(parts: Path, tmp_path
     (ours,), (theirs,) = run.trials(), whole.trials()
     assert ours.history["val_loss"] == pytest.approx(theirs.history["val_loss"], rel=1e-4)
     assert not (tmp_path / "run" / "checkpoint").exists()
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixty nodes in two parts."""
+    folder = tmp_path_factory.mktemp("few") / "parts"
+    partition_dataset(sixty_nodes(), folder, 2)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(few: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("undisturbed") / "run"
+    finish(command(2, "train", "nodes", "--parts", str(few), *SHORT, "--out", str(folder)))
+    return Run.open(folder)
+
+
+SHORT = ["--epochs", "20", "--patience", "20", "--seeds", "2", "--hidden", "4"]
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+def test_after_a_kill_the_same_command_ends_as_if_there_was_none(
+    few: Path, undisturbed: Run, tmp_path: Path, killed: int
+) -> None:
+    """The first rank, which keeps the run, or the other one dies by SIGKILL in the second of two trials."""
+    trap, log, folder = tmp_path / "trap", tmp_path / "log", tmp_path / "run"
+    trap.touch()
+    script = (str(Path(__file__).parent / "killed_rank.py"), str(trap), str(killed), str(log))
+    words = ["train", "nodes", "--parts", str(few), *SHORT, "--out", str(folder)]
+    output = finish(command(2, *words, program=script), code=1)
+    ended = time.time()
+    assert "Signal 9 (SIGKILL)" in output
+    assert ended - float((tmp_path / "sprung").read_text()) < 25
+    assert (folder / "checkpoint" / "checkpoint.json").exists()
+    assert not Run.open(folder).complete
+    before = len(log.read_text().splitlines())
+
+    output = finish(command(2, *words, program=script))
+    assert output.count("Run folder") == 1
+    saved = [line.split() for line in log.read_text().splitlines()[before:]]
+    assert {seed for seed, _ in saved} == {"1"}  # the first trial was kept
+    assert int(saved[0][1]) in (10, 15)  # the second one went on from its checkpoint
+    assert not (folder / "checkpoint").exists()
+    run = Run.open(folder)
+    assert run.metrics() == undisturbed.metrics()
+    for ours, theirs in zip(run.trials(), undisturbed.trials(), strict=True):
+        assert ours.history == theirs.history
+        for name, weight in theirs.state.items():
+            assert torch.equal(ours.state[name], weight)
 
 
 def test_what_is_refused(parts: Path, tmp_path: Path) -> None:

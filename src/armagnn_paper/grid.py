@@ -202,7 +202,8 @@ class Grid:
         for outcome in experiment.trials(list(trials), 0, device).run():
             setting, number = trials[outcome.setting]
             scores = 100 * outcome.val["accuracy"], outcome.val["loss"]
-            self.found.append(Score(self.cell, stage, setting, number, *scores, outcome.epochs))
+            score = Score(self.cell, stage, setting, number, *scores, outcome.epochs)
+            self.found.append(Score.of(score.row))  # what is stored: a search that was resumed decides the same
         others = [score for score in read_scores(self.path) if score.cell != self.cell]
         write_atomic(self.path, scores_csv([*others, *self.found]))
 

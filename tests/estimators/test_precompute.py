@@ -92,6 +92,28 @@ def test_it_goes_on_after_an_interruption(
     assert not calls
 
 
+def test_more_blocks_than_a_process_may_have_files_open(tmp_path: Path) -> None:
+    pytest.importorskip("resource")
+    x = np.random.default_rng(2).normal(size=(30, 80))
+    script = (
+        "import sys, resource; import numpy as np; import test_precompute as t\n"
+        "t.made(t.Path(sys.argv[1]) / 'first')\n"
+        "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]; resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))\n"
+        "t.precompute.PIECE = 3 * 80 * 4 * 8  # three rows at a time\n"
+        "x = np.load(sys.argv[1] + '/x.npy'); t.made(t.Path(sys.argv[1]) / 'bank', x=x, memory=t.room(1))\n"
+    )
+    np.save(tmp_path / "x.npy", x)
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)], env={**os.environ, "PYTHONPATH": paths}, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    found = StoredFeatures.open(tmp_path / "bank")
+    found.verify()
+    assert len(found.report["blocks"]) == 80
+    np.testing.assert_allclose(found.array, made(tmp_path / "whole", x=x).array, rtol=1e-12, atol=1e-14)
+
+
 def test_killed_at_any_moment_nothing_is_wrong(tmp_path: Path) -> None:
     whole = made(tmp_path / "whole")
     script = (

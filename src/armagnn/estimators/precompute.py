@@ -7,7 +7,6 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, Self
@@ -237,23 +236,23 @@ class _Job:
         digests = [hashlib.sha256() for _ in records]
 
         def pieces() -> Any:
-            with ExitStack() as stack:
-                files = [stack.enter_context(open(self._array(record), "rb")) for record in records]
-                for record, digest, file in zip(records, digests, files, strict=True):
-                    data = nodes * self.slots * (record["stop"] - record["first"]) * self.type.itemsize
-                    digest.update(file.read(record["bytes"] - data))  # the header
-                for low in range(0, nodes, step):
-                    count = min(step, nodes - low)
-                    joined = np.empty((count, self.slots, columns), dtype=self.type)
-                    for record, digest, file in zip(records, digests, files, strict=True):
-                        shape = (count, self.slots, record["stop"] - record["first"])
-                        content = file.read(int(np.prod(shape)) * self.type.itemsize)
-                        digest.update(content)
-                        joined[:, :, record["first"] : record["stop"]] = np.frombuffer(content, self.type).reshape(
-                            shape
-                        )
-                    yield joined
-                    tell("rows", low + count, nodes)
+            for low in range(0, nodes, step):
+                count = min(step, nodes - low)
+                joined = np.empty((count, self.slots, columns), dtype=self.type)
+                for record, digest in zip(records, digests, strict=True):
+                    width = record["stop"] - record["first"]
+                    row = self.slots * width * self.type.itemsize
+                    header = record["bytes"] - nodes * row
+                    with open(self._array(record), "rb") as file:  # one at a time: there may be thousands of blocks
+                        if low == 0:
+                            digest.update(file.read(header))
+                        file.seek(header + low * row)
+                        content = file.read(count * row)
+                    digest.update(content)
+                    found = np.frombuffer(content, self.type).reshape(count, self.slots, width)
+                    joined[:, :, record["first"] : record["stop"]] = found
+                yield joined
+                tell("rows", low + count, nodes)
             for record, digest in zip(records, digests, strict=True):
                 if digest.hexdigest() != record["array"]:
                     self._array(record).unlink()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from armagnn import processors
-from armagnn.processors import allowed, quota, threads_for, to_set, usable
+from armagnn.processors import allowed, memory_limit, quota, threads_for, to_set, usable
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,25 @@ def test_quotas_of_both_versions_of_control_groups(
     assert quota(groups(tmp_path, own, files)) == share
 
 
+@pytest.mark.parametrize(
+    ("own", "files", "most"),
+    [
+        ("0::/a/b\n", {"a/memory.max": "3000\n", "a/b/memory.max": "max\n", "a/b/c/memory.max": "1"}, 3000),
+        ("0::/\n", {"memory.max": "max\n"}, math.inf),
+        ("4:memory:/job\n", {"memory/job/memory.limit_in_bytes": "2000\n"}, 2000),
+        ("4:cpu:/job\n", {"memory/job/memory.limit_in_bytes": "2000\n"}, math.inf),
+        ("0::/\n", {"memory.max": "much\n"}, math.inf),
+    ],
+)
+def test_memory_of_both_versions_of_control_groups(
+    tmp_path: Path, own: str, files: dict[str, str], most: float
+) -> None:
+    assert memory_limit(groups(tmp_path, own, files)) == most
+
+
 def test_no_control_groups_no_quota(tmp_path: Path) -> None:
     assert quota(tmp_path) == math.inf
+    assert memory_limit(tmp_path) == math.inf
 
 
 def test_processors_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:

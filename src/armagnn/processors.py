@@ -53,21 +53,35 @@ def allowed() -> int:
 
 def quota(root: Path = Path("/")) -> float:
     """Return the processors' worth of CPU time that Linux grants, of cgroups v1 or v2; infinity without a limit."""
-    least, groups = math.inf, root / "sys" / "fs" / "cgroup"
+    return min((_limit(group) for group in _groups("cpu", root)), default=math.inf)
+
+
+def memory_limit(root: Path = Path("/")) -> float:
+    """Return the bytes of memory that Linux grants, of cgroups v1 or v2; infinity without a limit."""
+    least = math.inf
+    for group in _groups("memory", root):
+        for name in ("memory.max", "memory.limit_in_bytes"):  # v2 (or "max"); v1 has nearly 2^63 for no limit
+            text = _read(group / name).strip()
+            least = min(least, int(text) if text.isdecimal() else math.inf)
+    return least
+
+
+def _groups(controller: str, root: Path) -> Iterator[Path]:
+    """Yield the control groups of this process that may limit it: a limit of a group holds for all groups in it."""
+    groups = root / "sys" / "fs" / "cgroup"
     for line in _read(root / "proc" / "self" / "cgroup").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, own = rest.partition(":")
         names = controllers.split(",")
         if controllers == "":
             base = groups
-        elif "cpu" in names:
-            base = groups / ("cpu" if (groups / "cpu").is_dir() else controllers)
+        elif controller in names:
+            base = groups / (controller if (groups / controller).is_dir() else controllers)
         else:
             continue
         parts = [part for part in own.split("/") if part not in ("", "..")]
-        for depth in range(len(parts) + 1):  # a limit of a group holds for all groups in it
-            least = min(least, _limit(base.joinpath(*parts[:depth])))
-    return least
+        for depth in range(len(parts) + 1):
+            yield base.joinpath(*parts[:depth])
 
 
 def _limit(group: Path) -> float:

@@ -184,6 +184,12 @@ def test_damage_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         StoredFeatures.open(folder)
 
 
+def test_a_container_has_less_memory_than_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precompute, "memory_limit", lambda: 2 * room(3))
+    found = made(tmp_path, memory=None)
+    assert [block["stop"] for block in found.report["blocks"]] == [3, 6, 7]
+
+
 def test_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ParameterError, match="too little"):
         made(tmp_path / "a", memory=2**20)

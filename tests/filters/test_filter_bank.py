@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from armagnn import GraphOperator
 from armagnn.errors import ArmagnnError, ConvergenceWarning, DataError, ParameterError, SymmetryError
 from armagnn.filters import ARMAFilter, FilterBank
+from armagnn.solvers.shifted_systems import shifted_systems
 from oracles import random_graph
 
 PAIR = ARMAFilter([0.4 + 0.5j, 0.4 - 0.5j], [0.3 + 0.1j, 0.3 - 0.1j])
@@ -74,6 +75,23 @@ def test_poles_are_solved_for_once() -> None:
         bank.filter(op, x, statistics=log)
     assert len(log) == 1
     assert len(calls) <= log[0].iterations + 3  # one more for the true residual of each real part
+
+
+def test_products_with_the_operator_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """M Z would take 2 P numbers of each node and column that `numbers_at_peak` does not count."""
+    kept: list[int] = []
+
+    def solve(*args: Any, **options: Any) -> Any:
+        found, image, how = shifted_systems(*args, **options)
+        kept.append(image.numel())
+        whole, products, _ = shifted_systems(*args)
+        assert torch.equal(found, whole)
+        assert products.shape == whole.shape
+        return found, image, how
+
+    monkeypatch.setattr("armagnn.filters.filter_bank.shifted_systems", solve)
+    FilterBank.of([0.5, PAIR, -0.7]).filter(operator(1), torch.eye(9, dtype=torch.float64))
+    assert kept == [0]
 
 
 def test_float32_and_options() -> None:

@@ -21,6 +21,7 @@ from armagnn.estimators.stored_features import ARRAY, DONE, FORMAT, PLAN, VERSIO
 from armagnn.files import check_writable, is_draft, write_atomic
 from armagnn.filters import FilterBank
 from armagnn.operators import GraphOperator
+from armagnn.processors import memory_limit
 from armagnn.solvers import Statistics
 from armagnn.training.checkpoint import from_bytes, signed
 
@@ -337,11 +338,12 @@ def _width(op: GraphOperator, bank: FilterBank, passthrough: bool, dtype: np.dty
 
 
 def _installed() -> int:
-    """Bytes of the machine's memory."""
+    """Bytes of the machine's memory, or what a container has of it."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        return 2**33
+        machine = 2**33
+    return int(min(machine, memory_limit()))
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:

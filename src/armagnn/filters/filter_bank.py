@@ -26,7 +26,7 @@ ORDER: Final = 4
 MOST: Final = 10_000
 """Filters of a bank."""
 
-SPARE: Final = 8
+SPARE: Final = 12
 """Vectors of a column that a solve holds at its peak, besides those of the systems and the results."""
 
 
@@ -130,8 +130,8 @@ class FilterBank:
                 found: Tensor | None = None
                 if table.poles:
                     a = a.to(x.device).expand(-1, -1, x.shape[1])
-                    found, image, how = shifted_systems(target.__matmul__, x, a, tol, max_iter or MAX_ITER, op)
-                    del image
+                    steps = max_iter or MAX_ITER
+                    found, _, how = shifted_systems(target.__matmul__, x, a, tol, steps, op, with_image=False)
                     how._warn("conjugate gradients", "raise max_iter or tol, or move the poles away from [-1, 1]")
                     if statistics is not None:
                         statistics.append(how)

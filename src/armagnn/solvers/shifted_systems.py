@@ -22,7 +22,13 @@ REFINEMENTS: Final = 3
 
 
 def shifted_systems(
-    product: Product, y: Tensor, a: Tensor, tol: float | None = None, max_iter: int = MAX_ITER, over: AllRows = ONE
+    product: Product,
+    y: Tensor,
+    a: Tensor,
+    tol: float | None = None,
+    max_iter: int = MAX_ITER,
+    over: AllRows = ONE,
+    with_image: bool = True,
 ) -> tuple[Tensor, Tensor, Statistics]:
     r"""Solve :math:`(I - a_k M) Z_k = Y` for P factors at once, each column of Y with its own :math:`a_k`.
 
@@ -40,10 +46,12 @@ def shifted_systems(
         tol: relative residual; 1e-12 in float64, 1e-6 in float32 by default.
         max_iter: the most steps.
         over: where every rank holds some rows of Y, the operator that adds up over them.
+        with_image: whether M Z is kept, which takes as much memory as Z.
 
     Returns:
-        Z and M Z, real and imaginary parts, shape (P, 2, N, C), and `Statistics`, with a problem for each of the P
-        factors. Columns with NaN or infinity give NaN. No gradient passes; `partial_fractions` has one.
+        Z and M Z (empty if not kept), real and imaginary parts, shape (P, 2, N, C), and `Statistics`, with a problem
+        for each of the P factors. Columns with NaN or infinity give NaN. No gradient passes; `partial_fractions` has
+        one.
 
     Example:
         >>> M = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
@@ -62,7 +70,7 @@ def shifted_systems(
         sound = over.total((~torch.isfinite(right)).sum(0)) == 0
         right = torch.where(sound, right, 0.0)
         z, statistics = _krylov(product, right, a, tol, max_iter, over)
-        image = _refine(product, right, a, z, statistics, tol, max_iter, over)
+        image = _refine(product, right, a, z, statistics, tol, max_iter, over, with_image)
         if not bool(sound.all()):
             z[..., ~sound] = torch.nan
         return z.mul_(scale), image.mul_(scale), statistics
@@ -82,24 +90,33 @@ def _krylov(
 
 
 def _refine(
-    product: Product, y: Tensor, a: Tensor, z: Tensor, statistics: Statistics, tol: float, max_iter: int, over: AllRows
+    product: Product,
+    y: Tensor,
+    a: Tensor,
+    z: Tensor,
+    statistics: Statistics,
+    tol: float,
+    max_iter: int,
+    over: AllRows,
+    with_image: bool,
 ) -> Tensor:
     """Compute the true residuals, and solve for them again where they are larger than rounding errors excuse.
 
-    Returns M Z.
+    Returns M Z, or nothing of it.
     """
-    size, image = _length(y, over), torch.zeros_like(z)
+    size, image = _length(y, over), torch.zeros_like(z if with_image else z[:0])
     scale, eps = torch.where(size > 0, size, 1.0), torch.finfo(y.dtype).eps
     converged, worst = [], [0.0] * len(a)
     for k, (re, im) in enumerate(a.to(y.dtype)):
         parts = 1 if not bool(im.any()) else 2
         before, steps = float("inf"), len(statistics.residuals[k])
+        made = image[k] if with_image else torch.zeros_like(z[k])
         for trial in range(1 + REFINEMENTS):
             residual = torch.zeros_like(z[k])
             for part in range(parts):
-                image[k, part] = product(z[k, part])
-            residual[0] = y - z[k, 0] + re * image[k, 0] - im * image[k, 1]
-            residual[1] = -z[k, 1] + re * image[k, 1] + im * image[k, 0]
+                made[part] = product(z[k, part])
+            residual[0] = y - z[k, 0] + re * made[0] - im * made[1]
+            residual[1] = -z[k, 1] + re * made[1] + im * made[0]
             left = torch.hypot(_length(residual[0], over), _length(residual[1], over))
             # not more than sqrt(tol), though: what a nearly singular system makes huge would excuse any residual
             rounding = (1 + torch.hypot(re, im)) * torch.hypot(_length(z[k, 0], over), _length(z[k, 1], over)) + size

@@ -10,7 +10,7 @@ import pytest
 
 from armagnn.distributed import edge_stream
 from armagnn.distributed.edge_stream import EdgeStream, array_of
-from armagnn.errors import DataError
+from armagnn.errors import ArmagnnError, DataError, DTypeError, ShapeError
 
 EDGES = np.array([[0, 4, 2, 2, 3], [1, 0, 2, 3, 2]])
 WEIGHT = np.array([1.0, 0.5, 2.0, 3.0, 0.25])
@@ -76,3 +76,28 @@ def test_files_that_hold_no_edges_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no columns to name"):
         EdgeStream.of_file(tmp_path / "fine.npy", source="src", dest="dst")
     assert isinstance(array_of(tmp_path / "fine.npy"), np.memmap)
+
+
+@pytest.mark.parametrize(
+    ("ends", "weight", "error", "message"),
+    [
+        (EDGES.astype(float), None, DTypeError, "whole numbers, got float64"),
+        (EDGES > 0, None, DTypeError, "whole numbers, got bool"),
+        (EDGES.T, None, ShapeError, r"shape \(2, E\), got \(5, 2\)"),
+        (EDGES[0], None, ShapeError, r"shape \(2, E\)"),
+        (EDGES, WEIGHT[:4], ShapeError, "5 edges need as many weights"),
+        (EDGES, WEIGHT.astype(str), DTypeError, "weights must be real numbers"),
+    ],
+)
+def test_arrays_that_hold_no_edges_are_refused(ends: Any, weight: Any, error: type[ArmagnnError], message: str) -> None:
+    with pytest.raises(error, match=f"mine: .*{message}"):
+        EdgeStream.of_arrays(ends, weight, "mine")
+
+
+def test_the_mark_of_arrays_is_of_what_they_hold() -> None:
+    marks = [
+        EdgeStream.of_arrays(ends, weight, "mine").mark
+        for ends, weight in ((EDGES, None), (EDGES, WEIGHT), (EDGES, 2 * WEIGHT), (EDGES[::-1], None))
+    ]
+    assert len({mark["edges"] for mark in marks}) == 4
+    assert EdgeStream.of_arrays(EDGES.astype(np.int32), WEIGHT, "mine").mark == marks[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from armagnn import GraphOperator
-from armagnn.distributed import parallelize_stacks
+from armagnn.distributed import PartitionedOperator, parallel_stacks, parallelize_stacks
 from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError
 from armagnn.nn import ARMAConv, GCNConv
 from launching import torchrun
@@ -109,3 +110,33 @@ def test_a_share_is_not_shared_out_again_and_the_mode_is_kept(group: Any) -> Non
     assert not parallel.local.training
     with pytest.raises(ParameterError, match="share already"):
         parallelize_stacks(parallel.local, group)
+
+
+def test_only_checks_are_agreed_on_where_products_wait_for_other_ranks(
+    group: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rank that raised between the products of a partitioned operator would meet the others in another collective."""
+    inside, seen = [False], []
+
+    @contextmanager
+    def agreed(_: Any) -> Iterator[None]:
+        inside[0] = True
+        yield
+        inside[0] = False
+
+    def forward(*args: Any) -> Any:
+        seen.append(inside[0])
+        return plain(*args)
+
+    plain = parallel_stacks.Share.forward
+    monkeypatch.setattr(parallel_stacks, "agreed", agreed)
+    monkeypatch.setattr(parallel_stacks.Share, "forward", forward)
+    graph = random_graph(9, 20, seed=3).both_ways()
+    conv, x = ARMAConv(3, 5, num_stacks=2, num_layers=2).double(), numbers(9, 3)
+    op, parallel = conv.operator(graph.edge_index, 9, graph.edge_weight()), parallelize_stacks(conv, group)
+    ours = [parallel(x, matrix) for matrix in (op, PartitionedOperator.from_operator(op, group))]
+    assert seen == [True, False]
+    torch.testing.assert_close(ours[0], ours[1])
+    with pytest.raises(ShapeError, match="features per node"):
+        parallel(x[:, :2], PartitionedOperator.from_operator(op, group))
+    assert inside == [True]

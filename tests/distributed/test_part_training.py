@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 from armagnn.data import load
-from armagnn.distributed import partition_dataset
+from armagnn.distributed import part_training, partition_dataset
 from armagnn.distributed.part_training import train_parts
 from armagnn.errors import ArmagnnError, DataError, ParameterError, RunError
 from armagnn.training import NodesConfig, Observer, Run, predict, train
@@ -246,3 +246,23 @@ def test_the_error_of_a_rank_is_the_only_one_that_is_shown(parts: Path, tmp_path
     assert "needs the whole graph on every rank" in output
     assert "Connection closed by peer" not in output
     assert time.monotonic() - began < 90
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_a_run_goes_on_on_its_own_device(
+    few: Path, tmp_path: Path, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --resume alone, the group of the ranks is made for the device of the run."""
+    Run.create(tmp_path / "run", PartsConfig(parts=str(few), seeds=1, device=device), "0" * 64)
+    found = []
+
+    def ranks(device: str) -> Any:
+        found.append(device)
+        raise InterruptedError
+
+    monkeypatch.setattr(part_training, "ranks", ranks)
+    with pytest.raises(InterruptedError):
+        train_parts(None, tmp_path / "run", resume=True)
+    with pytest.raises(InterruptedError):
+        train_parts(None, tmp_path / "absent", resume=True)
+    assert found == [device, "cpu"]

@@ -173,3 +173,102 @@ def test_memory_is_that_of_the_nodes_and_of_a_part(tmp_path: Path, monkeypatch: 
     one, eight = (min(peak(parts, number) for number in range(3)) for parts in (1, 8))  # others may take some, too
     assert eight < 0.2 * one
     assert eight < 8 * count
+
+
+def ring(**weights: Any) -> NodeDataset:
+    """Eight nodes in a ring, of which each edge may weigh more in one direction."""
+    there = [(a, (a + 1) % 8, weights.get("there", 1.0)) for a in range(8)]
+    back = [((a + 1) % 8, a, weights.get("back", 1.0)) for a in range(8)]
+    source, target, weight = (list(column) for column in zip(*there, *back, strict=True))
+    nodes = {"id": range(8), "age": range(8), "label": ["x", "y"] * 4}
+    edges = {"source": source, "target": target, "weight": weight}
+    return NodeDataset.from_tables(nodes, edges, "label", directed=True)
+
+
+def test_directions_of_other_weights_are_kept(tmp_path: Path) -> None:
+    """All neighbours are there in both directions, and yet the graph is not symmetric."""
+    data = ring(there=1.0, back=3.0)
+    report = partition_dataset(data, tmp_path / "parts", 3)
+    assert not report.facts.symmetric
+    found = dense(GraphPart.load(tmp_path / "parts", range(3)))
+    assert np.array_equal(found, data.operator("adjacency").to_dense().numpy())
+    assert sorted(np.unique(found)) == [0.0, 1.0, 3.0]
+    assert partition_dataset(ring(there=2.0, back=2.0), tmp_path / "same", 3).facts.symmetric
+
+
+def test_a_directed_graph_of_networkx_keeps_its_weights(tmp_path: Path) -> None:
+    networkx = pytest.importorskip("networkx")
+    graph = networkx.DiGraph()
+    graph.add_nodes_from((a, {"age": a, "label": "xy"[a % 2]}) for a in range(8))
+    for a in range(8):
+        graph.add_edge(a, (a + 1) % 8, weight=1.0)
+        graph.add_edge((a + 1) % 8, a, weight=3.0)
+    data = NodeDataset.from_networkx(graph, "label")
+    partition_dataset(data, tmp_path / "parts", 2)
+    expected = networkx.to_numpy_array(graph, nodelist=range(8)).T
+    assert np.array_equal(dense(GraphPart.load(tmp_path / "parts", range(2))), expected)
+
+
+def test_other_edges_of_the_same_name_are_another_partition(tmp_path: Path) -> None:
+    index, weight = np.array([[0, 1], [1, 2]]), np.ones(2)
+    partition(EdgeStream.of_arrays(index, weight, "mine"), tmp_path / "parts", 2)
+    partition(EdgeStream.of_arrays(index.copy(), weight.copy(), "mine"), tmp_path / "parts", 2)
+    for others in ((index[::-1], weight), (index, 2 * weight)):
+        with pytest.raises(DataError, match="another partition"):
+            partition(EdgeStream.of_arrays(*others, "mine"), tmp_path / "parts", 2)
+
+
+def test_two_at_once_do_not_count_edges_twice(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl")
+    stream = EdgeStream.of_arrays(np.array([[0, 1], [1, 2]]), np.ones(2), "two")
+    refused = []
+
+    def tell(stage: str, done: int, total: int) -> None:
+        with pytest.raises(DataError, match="another process is writing a partition there"):
+            partition(stream, tmp_path / "parts", 2)
+        refused.append(stage)
+
+    partition(stream, tmp_path / "parts", 2, tell=tell)
+    assert {"count", "order", "sort", "parts"} <= set(refused)
+    assert dense(GraphPart.load(tmp_path / "parts", range(2))).max() == 1.0
+    assert sum(partition(stream, tmp_path / "parts", 2).nonzeros) == 4  # the folder is free again
+    assert not (tmp_path / "parts" / ".work").exists()
+
+
+@pytest.mark.parametrize("harm", ["cut", "removed"])
+def test_a_bucket_that_lost_edges_is_made_again(tmp_path: Path, harm: str) -> None:
+    stream = EdgeStream.of_arrays(np.array([[0, 1, 2, 3], [1, 2, 3, 0]]), np.ones(4), "ring")
+
+    def stop(stage: str, done: int, total: int) -> None:
+        if stage == "parts":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        partition(stream, tmp_path / "parts", 2, tell=stop)
+    bucket = tmp_path / "parts" / ".work" / "bucket-00001.fore"
+    assert (tmp_path / "parts" / ".work" / "sorted.json").is_file()
+    if harm == "cut":
+        bucket.write_bytes(bucket.read_bytes()[:8])
+    else:
+        bucket.unlink()
+    assert partition(stream, tmp_path / "parts", 2).nonzeros == (4, 4)
+    expected = truth(np.array([[0, 1, 2, 3], [1, 2, 3, 0]]), None, 4, directed=False)
+    assert np.array_equal(dense(GraphPart.load(tmp_path / "parts", range(2))), expected)
+
+
+def test_a_stray_id_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Far beyond what the edges could name; edges that come later count, too."""
+    stray = EdgeStream.of_arrays(np.array([[0, 1], [1, 5 * 10**11]]), None, "mine")
+    for directed in (False, True):
+        with pytest.raises(DataError, match=r"names node 500000000000, but has 2 edges only.*renumber"):
+            partition(stray, tmp_path / f"{directed}", 2, directed=directed)
+    with pytest.raises(ParameterError, match="num_nodes"):
+        partition(stray, tmp_path / "text", 2, num_nodes="many")  # type: ignore[arg-type]
+    monkeypatch.setattr(edge_stream, "EDGES_AT_ONCE", 1)
+    monkeypatch.setattr(partitioning, "LONELY", (2, 3))
+    late = EdgeStream.of_arrays(np.array([[9, 0, 1], [0, 1, 2]]), None, "late")
+    assert partition(late, tmp_path / "late", 2).facts.nodes == 10
+    with pytest.raises(DataError, match="names node 11, but has 3"):
+        partition(EdgeStream.of_arrays(np.array([[0, 0, 1], [1, 2, 11]]), None, "far"), tmp_path / "far", 2)
+    far = EdgeStream.of_arrays(np.array([[0, 0, 1], [1, 2, 11]]), None, "far")
+    assert partition(far, tmp_path / "meant", 2, num_nodes=12).facts.nodes == 12

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 from typer.testing import CliRunner
@@ -17,6 +18,8 @@ from typer.testing import CliRunner
 from armagnn.cli import app
 from armagnn.distributed import partition_dataset
 from armagnn.distributed.part_training import train_parts
+from armagnn.distributed.ray_ranks import train_with_ray
+from armagnn.errors import RankError
 from armagnn.training import Run
 from armagnn.training.parts_config import PartsConfig
 from sixty_nodes import sixty_nodes
@@ -82,3 +85,17 @@ def test_ray_gives_the_metrics_of_one_process(parts: Path, tmp_path: Path, short
     for ours, theirs in zip(run.trials(), one.trials(), strict=True):
         assert ours.history["val_loss"] == pytest.approx(theirs.history["val_loss"], rel=1e-4)
         assert ours.test["accuracy"] == pytest.approx(theirs.test["accuracy"], abs=0.051)  # one of twenty nodes
+
+
+def test_the_ranks_are_told_whole_paths(parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray's workers run in a folder of their own."""
+    ray, torch_train = MagicMock(), MagicMock()
+    ray.cluster_resources.return_value = {"CPU": 2}
+    torch_train.TorchTrainer.return_value.fit.side_effect = RuntimeError("seen enough")
+    for name, module in {"ray": ray, "ray.train": MagicMock(), "ray.train.torch": torch_train}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RankError, match="seen enough"):
+        train_with_ray(PartsConfig(parts="parts", seeds=1), Path("run"))
+    given = torch_train.TorchTrainer.call_args.kwargs["train_loop_config"]
+    assert (given["out"], given["config"]["parts"]) == (str(tmp_path / "run"), str(parts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from armagnn.data.edges import edge_blocks
 from armagnn.data.tables.edge_tables import EdgeColumns
-from armagnn.errors import DataError, shown
+from armagnn.errors import DataError, DTypeError, ShapeError, shown
 from armagnn.table_files import TableFile
 
 Integers = NDArray[np.int64]
@@ -32,7 +33,7 @@ class EdgeStream:
     Attributes:
         name: what errors call them.
         weighted: do they have weights?
-        mark: what tells these edges from others: of a file its path, size and time.
+        mark: what tells these edges from others: of a file its path, size and time; of arrays their SHA-256.
         begin: begins from the first edge.
 
     Example:
@@ -79,8 +80,25 @@ class EdgeStream:
 
     @classmethod
     def of_arrays(cls, index: NDArray[Any], weight: NDArray[Any] | None, name: str) -> EdgeStream:
-        """Edges in memory: (2, E), and weights (E,)."""
-        return cls(name, weight is not None, {"name": name}, lambda: _of_array(index, weight))
+        """Edges in memory: (2, E) whole numbers, and weights (E,)."""
+        index = np.asarray(index)
+        if index.dtype.kind not in "iu":
+            raise DTypeError(f"{name}: the index must hold whole numbers, got {index.dtype}.")
+        if index.ndim != 2 or index.shape[0] != 2:
+            raise ShapeError(f"{name}: the index must have shape (2, E), got {shown(index.shape)}.")
+        if weight is not None:
+            weight = np.asarray(weight)
+            if weight.dtype.kind not in "biuf":
+                raise DTypeError(f"{name}: the weights must be real numbers, got {weight.dtype}.")
+            if weight.shape != index.shape[1:]:
+                raise ShapeError(f"{name}: {index.shape[1]} edges need as many weights, got {shown(weight.shape)}.")
+        digest = hashlib.sha256(f"{index.shape[1]} {weight is not None}".encode())
+        for block in _of_array(index, weight):
+            for column in block:
+                if column is not None:
+                    digest.update(column.tobytes())
+        mark = {"name": name, "edges": digest.hexdigest()}
+        return cls(name, weight is not None, mark, lambda: _of_array(index, weight))
 
     def __iter__(self) -> Iterator[Block]:
         """Yield the edges, block by block; ids and weights that cannot be are refused."""

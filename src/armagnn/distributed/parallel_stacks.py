@@ -66,7 +66,8 @@ class ParallelStacks(nn.Module):
     """An `ARMAConv` whose stacks are shared out over ranks; `parallelize_stacks` makes it.
 
     All ranks call it together with the same input, and each gets the whole output and the whole gradient of its input.
-    Where one rank raises (a solve that does not converge, say), the others raise a `RankError` with its words.
+    Where one rank raises (a solve that does not converge, say), the others raise a `RankError` with its words; on a
+    `PartitionedOperator`, whose products wait for other ranks, this holds for what is checked before the first of them.
     A rank holds, trains and needs memory for its own stacks only: ``local``. Ranks that are seeded alike drop the same
     entries that one process with that seed would drop.
 
@@ -125,9 +126,14 @@ class ParallelStacks(nn.Module):
                     "explanations are made of a plain ARMAConv: load this layer's state_dict() into one."
                 )
             x, op = self.local._checked(x, edge_index, edge_weight)
-            x = copied(x, self.group) if isinstance(x, Tensor) else _learned(x, self.group)
-            out = self.local(x, _learned(op, self.group)) * (self.local.num_stacks / self.num_stacks)
-        return summed(out, self.group)
+            out = None if isinstance(op, PartitionedOperator) else self._mean_of_own(x, op)
+        return summed(self._mean_of_own(x, op) if out is None else out, self.group)
+
+    def _mean_of_own(self, x: Tensor | CSR, op: GraphOperator) -> Tensor:
+        """Return this rank's part of the mean over all stacks."""
+        x = copied(x, self.group) if isinstance(x, Tensor) else _learned(x, self.group)
+        found: Tensor = self.local(x, _learned(op, self.group))
+        return found * (self.local.num_stacks / self.num_stacks)
 
     def __repr__(self) -> str:
         last = self.local.first + self.local.num_stacks - 1

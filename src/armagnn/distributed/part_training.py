@@ -294,7 +294,7 @@ def train_parts(
     if resume and overwrite:
         raise ParameterError("resume and overwrite exclude each other: continue the run or replace it.")
     out = Path(out)
-    device = "cpu" if config is None else config.device
+    device = _device_of(out) if config is None else config.device
     with ranks(device) as group, ends_together(group):
         run: Run | None = None
         with agreed(group):
@@ -326,6 +326,14 @@ def train_parts(
                     run.finish()
                 run.checkpoint.clear()
         return run
+
+
+def _device_of(out: Path) -> str:
+    """The device of the run that is to go on; of what is none, which `_opened` refuses, the processor."""
+    try:
+        return Run.open(out).config.device
+    except RunError:
+        return "cpu"
 
 
 def _opened(

@@ -12,26 +12,30 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from armagnn.checks import integer
+from armagnn.checks import integer, room
 from armagnn.data import NodeDataset
-from armagnn.distributed.edge_stream import EdgeStream, Integers
+from armagnn.distributed.edge_stream import MOST_NODES, EdgeStream, Integers
 from armagnn.distributed.node_order import order_nodes, require_order
 from armagnn.distributed.part_folder import MANIFEST, MOST_PARTS, WHOLE, Facts, part_path, read_manifest, read_signed
 from armagnn.distributed.part_folder import write_part as write_files
 from armagnn.distributed.partition_report import PartitionReport
 from armagnn.distributed.rows_of_nodes import PartRows
+from armagnn.distributed.work_folder import alone, read_json, save_array, sizes
 from armagnn.errors import DataError, ParameterError, shown
 from armagnn.files import write_atomic
 from armagnn.training.checkpoint import signed, to_bytes
 
 WORK: Final = ".work"
 JOB, COUNTED, ORDERED, SORTED = "job.json", "counted.json", "ordered.json", "sorted.json"
+LONELY: Final = 10**6, 64
+"""Where nobody gives the number of nodes: so many there may be, and so many more for each edge."""
 Tell = Callable[[str, int, int], None]
 Array = NDArray[Any]
 
@@ -59,7 +63,8 @@ def partition(
         order: ``blocks``, ``rcm`` or ``metis``; see `order_nodes`.
         directed: keep the direction of edges.
         rows: features, targets and split of the nodes.
-        num_nodes: N; by default the nodes of `rows`, or one more than the largest id.
+        num_nodes: N; by default the nodes of `rows`, or one more than the largest id, which must then not be far
+            beyond the number of edges.
         tell: is told the stage, what is done of it, and of how much (0: nobody knows).
 
     Example:
@@ -71,6 +76,8 @@ def partition(
     """
     integer("parts", parts, 1, MOST_PARTS)
     require_order(order)
+    if num_nodes is not None:
+        num_nodes = integer("num_nodes", num_nodes, 0, MOST_NODES)
     if rows is not None and num_nodes not in (None, len(rows.y)):
         raise ParameterError(f"num_nodes is {num_nodes}, but there are {len(rows.y)} rows of nodes.")
     known = len(rows.y) if rows is not None else num_nodes
@@ -97,10 +104,17 @@ def partition_dataset(
     edges = EdgeStream.of_arrays(index, weight, data.name)
     edges.mark["sha256"] = data.sha256
     rows = PartRows.of_dataset(data)
-    base = data.num_nodes
-    codes, others = index[0] * base + index[1], index[1] * base + index[0]
-    one_way = not np.array_equal(np.sort(codes), np.sort(others))
-    return partition(edges, out, parts, order=order, directed=one_way, rows=rows, tell=tell)
+    directed = not _goes_both_ways(index, weight, data.num_nodes)
+    return partition(edges, out, parts, order=order, directed=directed, rows=rows, tell=tell)
+
+
+def _goes_both_ways(index: Integers, weight: Array | None, nodes: int) -> bool:
+    """Is each edge there in both directions, with the same weights?"""
+    there, back = index[0] * nodes + index[1], index[1] * nodes + index[0]
+    if weight is None:
+        return np.array_equal(np.sort(there), np.sort(back))
+    fore, rear = np.lexsort([weight, there]), np.lexsort([weight, back])
+    return np.array_equal(there[fore], back[rear]) and np.array_equal(weight[fore], weight[rear])
 
 
 @dataclass
@@ -124,7 +138,19 @@ class _Partition:
             found = read_signed(self.out / MANIFEST, WHOLE)
             self._compare(found.get("job"))
             return PartitionReport.of(self.out)
-        self._begin()
+        self._look()
+        with alone(self.work):
+            if not (self.out / MANIFEST).is_file():  # another process may just have ended
+                self._cut()
+        shutil.rmtree(self.work, ignore_errors=True)
+        found = read_signed(self.out / MANIFEST, WHOLE)
+        self._compare(found.get("job"))
+        return PartitionReport.of(self.out)
+
+    def _cut(self) -> None:
+        if not (self.work / JOB).is_file():
+            write_atomic(self.work / JOB, to_bytes(self.job))
+        self._compare(read_json(self.work / JOB))
         loads, counted = self._count()
         order, facts = self._ordered(loads, counted)
         self._sort(order, facts, counted["edges"])
@@ -133,15 +159,13 @@ class _Partition:
             name: [each[name] for each in reports] for name in ("nonzeros", "halo")
         }
         write_atomic(self.out / MANIFEST, signed(WHOLE | body))
-        shutil.rmtree(self.work)
-        return PartitionReport.of(self.out)
 
     # -------------------------------------------------------------------------------------------------------- resuming
 
-    def _begin(self) -> None:
-        """Make the folder, or go on in it."""
+    def _look(self) -> None:
+        """Refuse a folder that holds anything but this partition, unfinished."""
         if (self.work / JOB).is_file():
-            self._compare(_read(self.work / JOB))
+            self._compare(read_json(self.work / JOB))
             return
         try:
             strange = [entry.name for entry in self.out.iterdir() if entry.name != WORK] if self.out.exists() else []
@@ -152,7 +176,6 @@ class _Partition:
                 f"{self.out}: holds {shown(sorted(strange)[0])}, which no unfinished partition has, and is left alone. "
                 "Choose another folder."
             )
-        write_atomic(self.work / JOB, to_bytes(self.job))
 
     def _compare(self, other: Any) -> None:
         """Refuse the folder of another partition."""
@@ -171,8 +194,9 @@ class _Partition:
     def _count(self) -> tuple[Integers, dict[str, Any]]:
         """Count the nonzeros of each row (those of repeated edges, too)."""
         if (self.work / COUNTED).is_file():
-            return np.load(self.work / "loads.npy", allow_pickle=False), _read(self.work / COUNTED)
-        loads: Integers = np.zeros(self.known or 0, dtype=np.int64)
+            return np.load(self.work / "loads.npy", allow_pickle=False), read_json(self.work / COUNTED)
+        with room("the counts of nodes", self.known or 0, most=MOST_NODES):
+            loads: Integers = np.zeros(self.known or 0, dtype=np.int64)
         count, digest = 0, hashlib.sha256()
         for source, target, weight in self.edges:
             high = int(max(source.max(initial=-1), target.max(initial=-1)))
@@ -182,7 +206,9 @@ class _Partition:
                     "give all nodes a row."
                 )
             if high >= loads.size:
-                loads = np.concatenate([loads, np.zeros(max(high + 1, 2 * loads.size) - loads.size, dtype=np.int64)])
+                self._require_near(high, count + source.size)
+                with room("the counts of nodes", high + 1, most=MOST_NODES):
+                    loads = _longer(loads, max(high + 1, 2 * loads.size))
             loads[: high + 1] += np.bincount(target, minlength=high + 1)
             if not self.directed:
                 loads[: high + 1] += np.bincount(source[source != target], minlength=high + 1)
@@ -193,22 +219,39 @@ class _Partition:
         if self.known is None:
             loads = loads[: int(np.flatnonzero(loads).max(initial=-1)) + 1]
             if self.directed and count:
-                loads = _longer(loads, self._highest() + 1)
-        _save(self.work / "loads.npy", loads)
+                loads = _longer(loads, self._extent[1] + 1)
+        save_array(self.work / "loads.npy", loads)
         counted = {"edges": count, "digest": digest.hexdigest()}
         write_atomic(self.work / COUNTED, to_bytes(counted))
         self.tell("count", count, count)
         return loads, counted
 
-    def _highest(self) -> int:
-        """The largest id: directed, the last nodes may receive nothing."""
-        return max(int(max(source.max(initial=-1), target.max(initial=-1))) for source, target, _ in self.edges)
+    @cached_property
+    def _extent(self) -> tuple[int, int]:
+        """The number of edges and the largest id: directed, the last nodes may receive nothing."""
+        edges, highest = 0, -1
+        for source, target, _ in self.edges:
+            edges += source.size
+            highest = max(highest, int(source.max(initial=-1)), int(target.max(initial=-1)))
+        return edges, highest
+
+    def _require_near(self, high: int, edges: int) -> None:
+        """Refuse an id that is far beyond what the edges could name, of which so many were seen."""
+        free, each = LONELY
+        if high < free + each * edges:
+            return
+        edges, highest = self._extent  # there may be many more to come
+        if highest >= free + each * edges:
+            raise DataError(
+                f"{self.edges.name}: names node {highest}, but has {edges} edges only, and a row is kept for every id "
+                "below it: renumber the nodes from 0 on, or give their number (num_nodes, --num-nodes) if it is meant."
+            )
 
     def _ordered(self, loads: Integers, counted: dict[str, Any]) -> tuple[Integers, Facts]:
         """Put the nodes in order."""
         path, place = self.work / ORDERED, self.work / "order.npy"
         if path.is_file():
-            return np.load(place, allow_pickle=False), Facts.from_json(_read(path), path)
+            return np.load(place, allow_pickle=False), Facts.from_json(read_json(path), path)
         self.tell("order", 0, 1)
         order, starts = order_nodes(self.order, self.edges, loads, self.parts)
         facts = Facts(
@@ -216,7 +259,7 @@ class _Partition:
             hashlib.sha256(order.tobytes()).hexdigest(), counted["digest"],
             {} if self.rows is None else self.rows.described(),
         )  # fmt: skip
-        _save(place, order)
+        save_array(place, order)
         write_atomic(path, to_bytes(facts.to_json()))
         self.tell("order", 1, 1)
         return order, facts
@@ -224,7 +267,9 @@ class _Partition:
     def _sort(self, order: Integers, facts: Facts, count: int) -> None:
         """Put every nonzero into the file of its part, in the new numbers of its nodes."""
         if (self.work / SORTED).is_file():
-            return
+            if read_json(self.work / SORTED) == sizes(self.work.glob("bucket-*")):
+                return
+            (self.work / SORTED).unlink()  # something of them was lost
         for old in self.work.glob("bucket-*"):
             old.unlink()
         place = np.empty(order.size, dtype=np.int64)
@@ -239,7 +284,7 @@ class _Partition:
                 back = None if weight is None else weight[other]
                 self._throw(starts, source[other], target[other], back, "fore" if weight is None else "back")
             self.tell("sort", done, count)
-        write_atomic(self.work / SORTED, to_bytes({}))
+        write_atomic(self.work / SORTED, to_bytes(sizes(self.work.glob("bucket-*"), sync=True)))
 
     def _throw(self, starts: Array, row: Array, col: Array, weight: Array | None, name: str) -> None:
         part = np.searchsorted(starts[1:-1], row, side="right")
@@ -331,14 +376,3 @@ def _index_type(nodes: int) -> type:
 
 def _as_array(ids: Any) -> Array:
     return ids.values if ids.integers else np.array(list(ids), dtype=np.str_)
-
-
-def _save(path: Path, array: Array) -> None:
-    write_atomic(path, lambda file: np.save(file, array, allow_pickle=False))
-
-
-def _read(path: Path) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: cannot be read ({error}). Remove the folder to begin anew.") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ def train_with_ray(
     try:
         there = int(ray.cluster_resources().get("GPU" if gpus else "CPU", 1))
         count = workers or max(min(facts_of(config.parts).parts, there), 1)
+        config = replace(config, parts=str(Path(config.parts).resolve()))  # the ranks run in another folder
         given = {"config": config.to_json(), "out": str(out.resolve()), "resume": resume, "overwrite": overwrite}
         with tempfile.TemporaryDirectory() as storage:
             trainer = torch_train.TorchTrainer(

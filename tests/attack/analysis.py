@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from armagnn.filters import (
     CayleyFilter,
     ChebyshevFilter,
     Filter,
+    FilterBank,
     GCNFilter,
     PolynomialFilter,
     SpectralFilter,
@@ -27,6 +29,7 @@ from armagnn.spectral import (
     empirical_response,
     extremal,
     layer_response,
+    plot_signal,
     spectral_density,
     spectrum,
     stack_outputs,
@@ -159,6 +162,21 @@ def filters() -> Iterator[Call]:
         }
         yield Call(f"filters.Filter.{method}", lambda method=method, **a: getattr(_Square(), method)(**a), args[method])
 
+    bank = FilterBank.of([0.9, -0.5])
+    yield Call(
+        "filters.FilterBank", lambda **a: FilterBank(**a).filter(op, x), {"filters": bank.filters, "names": ("a", "b")}
+    )
+    yield Call("filters.FilterBank.of", lambda filters: FilterBank.of(filters).filter(op, x), {"filters": [0.9, arma]})
+    yield Call("filters.FilterBank.filter", bank.filter, {"op": op, "x": x, "tol": 1e-5, "max_iter": 100})
+    yield Call("filters.FilterBank.numbers_at_peak", bank.numbers_at_peak, {"passthrough": True})
+    stored = bank.to_json()
+    yield Call("filters.FilterBank.from_json", lambda content: FilterBank.from_json(content), {"content": stored})
+    yield Call(
+        "filters.FilterBank.parsed",
+        lambda content: FilterBank.parsed(content, "a file"),
+        {"content": json.dumps(stored).encode()},
+    )
+
 
 class _Square(Filter):
     """A filter of a user, with nothing but what must be there."""
@@ -195,6 +213,10 @@ def spectral() -> Iterator[Call]:
     )
     yield Call("spectral.Density.count", lambda mu: density.count(mu), {"mu": mu})
     yield Call("spectral.Density.plot", lambda **a: _closed(density.plot(**a)), {"ax": None})
+    yield Call(
+        "spectral.plot_signal", lambda **a: _closed(plot_signal(**a)),
+        {"op": op, "x": x[:, 0], "pos": x[:, :2], "ax": None, "size": 9.0, "colorbar": True, "title": "x"},
+    )  # fmt: skip
     yield Call("spectral.components", lambda **a: components(**a), {"U": U, "x": x})
     for function in (empirical_gain, empirical_response):
         yield Call(

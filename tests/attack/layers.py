@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,12 +12,15 @@ from armagnn import GraphOperator
 from armagnn.nn import (
     ARMAConv,
     AvgPool,
+    BernsteinConv,
     CayleyConv,
     ChebConv,
     GATConv,
     GCNConv,
     GINConv,
+    GPRConv,
     GraclusPool,
+    JacobiConv,
     MLPConv,
     NonExpansive,
     RationalConv,
@@ -50,6 +52,7 @@ def layers() -> Iterator[Call]:
         RationalConv: {"order": 2, "init": "low-pass", "groups": 1, "learn_poles": True, "method": "exact", "tol": 1e-5,
         "max_iter": 100, "radius": 0.99},
         GATConv: {"heads": 2, "concat": True}, SAGEConv: {}, GINConv: {"hidden": 4}, MLPConv: {},
+        GPRConv: {"order": 3}, BernsteinConv: {"order": 3}, JacobiConv: {"order": 3},
     }  # fmt: skip
     for cls, own in made.items():
         name, conv = f"nn.{cls.__name__}", cls(3, 2)
@@ -72,6 +75,8 @@ def layers() -> Iterator[Call]:
         )  # fmt: skip
     rational = RationalConv(3, 2, 2, method="exact")
     mu = torch.linspace(-1, 1, 5)
+    for cls in (GPRConv, BernsteinConv, JacobiConv):
+        yield Call(f"nn.{cls.__name__}.response", cls(3, 2, 3).response, {"mu": mu})
     yield Call("nn.RationalConv.filter", lambda group: rational.filter(group), {"group": 0})
     yield Call("nn.RationalConv.response", lambda mu: rational.response(mu), {"mu": mu})
     yield Call("nn.RationalConv.plot", lambda **a: _closed(rational.plot(**a)), {"ax": None, "mu": mu})
@@ -119,95 +124,3 @@ def layers() -> Iterator[Call]:
             "nn.make_conv", functools.partial(_made, graph(kind)),
             {"name": name, "in_channels": 3, "out_channels": 2} | common,
         )  # fmt: skip
-
-
-WORLD = "the group of all ranks"
-
-
-@functools.cache
-def _world(process: int) -> Any:
-    """The group of one rank. A child has no threads of its parent's group, so each process makes its own."""
-    import torch.distributed as dist
-
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    return dist.group.WORLD
-
-
-def ranks() -> Iterator[Call]:
-    from armagnn.distributed import ParallelStacks, parallelize_stacks
-
-    conv = ARMAConv(3, 2, 2, 2)
-
-    def shared(make: Any, conv: Any, mesh: Any) -> Any:
-        return make(conv, _world(os.getpid()) if mesh is WORLD else mesh)
-
-    def parallel() -> Any:
-        return shared(parallelize_stacks, conv, WORLD)
-
-    for name, make in (("ParallelStacks", ParallelStacks), ("parallelize_stacks", parallelize_stacks)):
-        yield Call(
-            f"distributed.{name}", lambda make=make, **a: shared(make, **a)(features(), graph()),
-            {"conv": conv, "mesh": WORLD},
-        )  # fmt: skip
-    call = {"x": features(), "edge_index": edges(), "edge_weight": torch.ones(14)}
-    yield Call("distributed.ParallelStacks.forward", lambda **a: parallel()(**a), call)
-    yield Call(
-        "distributed.ParallelStacks.forward", lambda **a: parallel()(**a), {"x": features(), "edge_index": graph()}
-    )
-    yield Call(
-        "distributed.ParallelStacks.operator", lambda **a: parallel().operator(**a),
-        {"graph": edges(), "num_nodes": 6, "edge_weight": torch.ones(14)},
-    )  # fmt: skip
-    yield from _rows()
-    yield Call(
-        "distributed.ParallelStacks.load_state_dict",
-        lambda state: parallel().load_state_dict(state),
-        {"state": conv.state_dict()},
-    )
-
-
-def _rows() -> Iterator[Call]:
-    """The rows of an operator on the one rank of this process."""
-    from armagnn.distributed import PartitionedOperator
-
-    op = graph()
-    rows = {"rowptr": op.rowptr, "col": op.col, "value": op.value}
-    fields = {"kind": "arma", "symmetric": True, "unit_diagonal": False, "shift": 0.0}
-
-    def used(part: Any) -> Any:
-        return repr(part), part @ torch.ones(part.num_nodes, 2, dtype=part.dtype)
-
-    def from_operator(op: Any, mesh: Any, starts: Any) -> Any:
-        return PartitionedOperator.from_operator(op, _world(os.getpid()) if mesh is WORLD else mesh, starts)
-
-    def from_rows(group: Any, **options: Any) -> Any:
-        return used(PartitionedOperator.from_rows(group=_world(os.getpid()) if group is WORLD else group, **options))
-
-    def part() -> Any:
-        return from_operator(op, WORLD, None)
-
-    yield Call(
-        "distributed.PartitionedOperator.from_operator", lambda **a: used(from_operator(**a)),
-        {"op": op, "mesh": WORLD, "starts": [0, 6]},
-    )  # fmt: skip
-    yield Call(
-        "distributed.PartitionedOperator.from_rows", from_rows, rows | fields | {"group": WORLD, "starts": [0, 6]}
-    )
-    yield Call(
-        "distributed.PartitionedOperator",
-        lambda halo=None, **a: used(PartitionedOperator(halo=part().halo if halo is None else halo, **a)),
-        rows | fields | {"halo": None},
-    )
-    yield Call("distributed.PartitionedOperator.matmul", lambda x: part() @ x, {"x": features()})
-    yield Call(
-        "distributed.PartitionedOperator.with_value",
-        lambda value: used(part().with_value(value)),
-        {"value": op.value * 2},
-    )
-    for name in ("total", "most"):
-        yield Call(
-            f"distributed.PartitionedOperator.{name}", lambda x, name=name: getattr(part(), name)(x), {"x": features()}
-        )
-    yield Call(
-        "distributed.PartitionedOperator.shared", lambda module: part().shared(module), {"module": ARMAConv(3, 2)}
-    )

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from armagnn.estimators import ARMAClassifier, ARMAFeatures, ARMARegressor, ReservoirARMA, pool_states
+from armagnn.estimators import (
+    ARMAClassifier,
+    ARMAFeatures,
+    ARMARegressor,
+    ReservoirARMA,
+    StoredFeatures,
+    pool_states,
+    precompute_features,
+)
 from attack.subjects import Call, edges, features
+from attack.subjects import graph as operator
 
 
 def estimators_room() -> Iterator[Call]:
@@ -63,3 +73,32 @@ def estimators_room() -> Iterator[Call]:
         yield Call("estimators.ARMAFeatures.transform", ARMAFeatures(graph).fit(numbers).transform, asked)
     names = ARMAFeatures(filters=(0.9,)).fit(numbers).get_feature_names_out
     yield Call("estimators.ARMAFeatures.get_feature_names_out", names, {"input_features": ["a", "b", "c"]})
+    yield from _on_the_disk(numbers)
+
+
+def _on_the_disk(x: Any) -> Iterator[Call]:
+    numbers = itertools.count()
+
+    def computed(out: Any, **given: Any) -> Any:
+        out = f"{out}-{next(numbers)}" if out == "columns" else out  # each call its own folder
+        return precompute_features(out=out, **given).rows([0, 5])
+
+    stored = precompute_features(operator(), x, "columns-read", filters=(0.9, -0.5))
+    yield Call(
+        "estimators.precompute_features", computed,
+        {"graph": operator(), "x": x, "out": "columns", "filters": (0.9, -0.5), "passthrough": True, "memory": 1e9,
+         "dtype": "float32", "tol": 1e-5, "max_iter": 100, "progress": None},
+    )  # fmt: skip
+    yield Call(
+        "estimators.StoredFeatures.open", lambda path: StoredFeatures.open(path).rows([0]), {"path": stored.path}
+    )
+    yield Call(
+        "estimators.StoredFeatures", lambda **a: repr(StoredFeatures(**a)),
+        {"path": stored.path, "plan": stored.plan, "report": stored.report},
+    )  # fmt: skip
+    yield Call("estimators.StoredFeatures.rows", stored.rows, {"nodes": [0, 5]})
+    yield Call(
+        "estimators.StoredFeatures.batches",
+        lambda **a: list(stored.batches(**a)),
+        {"size": 2, "nodes": [0, 3, 5], "seed": 0},
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from attack import analysis, datasets, layers, learners, subjects, tasks, trainings
+from attack import analysis, datasets, layers, learners, ranks, subjects, tasks, trainings
 from attack.subjects import Call
 
 ROOMS: dict[str, Callable[[], Iterator[Call]]] = {
@@ -18,7 +18,7 @@ ROOMS: dict[str, Callable[[], Iterator[Call]]] = {
     "tasks": tasks.tasks_room,
     "training": trainings.training_room,
     "estimators": learners.estimators_room,
-    "distributed": layers.ranks,
+    "distributed": ranks.ranks,
 }
 """The functions read and write files in the current folder."""
 

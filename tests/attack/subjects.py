@@ -18,7 +18,17 @@ from torch import Tensor
 
 import armagnn.kernels as kernels
 from armagnn import CSR, GraphOperator
-from armagnn.operators import Coarsening, GraphBatches, batches_of, coarsen, knn_graph
+from armagnn.operators import (
+    Coarsening,
+    GraphBatches,
+    NodeOrder,
+    batches_of,
+    coarsen,
+    grid,
+    knn_graph,
+    ring,
+    sensor,
+)
 
 
 @dataclass(frozen=True)
@@ -178,6 +188,19 @@ def operators() -> Iterator[Call]:
     yield Call(
         "operators.batches_of", lambda **a: batches_of(**a), {"ids": torch.arange(9), "size": 4, "seed": 0, "epoch": 0}
     )
+    swapped = torch.tensor([5, 3, 1, 0, 2, 4])
+    yield Call("operators.GraphOperator.reordered", lambda order: used(op.reordered(order)[0]), {"order": swapped})
+    order = NodeOrder.of(swapped)
+    yield Call("operators.NodeOrder.of", NodeOrder.of, {"old": swapped})
+    yield Call("operators.NodeOrder", lambda **a: repr(NodeOrder(**a)), {"old": order.old, "new": order.new})
+    for each in (order.permute, order.restore):
+        yield Call(f"operators.NodeOrder.{each.__name__}", each, {"x": x, "dim": 0})
+    for make, sizes in (
+        (ring, {"num_nodes": 6}),
+        (grid, {"rows": 2, "columns": 3}),
+        (sensor, {"num_nodes": 9, "neighbours": 2, "seed": 0}),
+    ):
+        yield Call(f"operators.{make.__name__}", lambda make=make, **a: used(make(**a)[0]), sizes | {"kind": "arma"})
     points = np.random.default_rng(0).random((9, 2))
     yield Call(
         "operators.knn_graph",

@@ -42,8 +42,12 @@ class Share:
 
     @property
     def operator_bytes(self) -> int:
-        """The rows as they came, again as those over own nodes and those over the halo, and the lists of exchanges."""
-        rows, lists = 3 * (self.nodes + 1) * self.id_bytes, 8 * (self.halo + self.sent)
+        """The rows as they came, again as those over own nodes and those over the halo, and the lists of exchanges.
+
+        All rows are taken to reach the halo, if there is one.
+        """
+        reach = self.nodes if self.halo else 0
+        rows, lists = (2 * (self.nodes + 1) + reach + 1) * self.id_bytes, 8 * (self.halo + self.sent)
         return rows + 2 * self.entries * (self.id_bytes + REAL) + lists
 
     def bytes_sent(self, width: int) -> int:
@@ -61,10 +65,10 @@ class Network:
     steps: int = 2
 
     def state_bytes(self, share: Share, checkpoint: bool = False) -> int:
-        """What is kept for the way back: T + 1 states of a layer, or X alone and the states of one layer."""
-        state = share.nodes * self.stacks * self.width * REAL
-        kept = (self.steps + 1) * state
-        return self.layers * share.nodes * self.width * REAL + (kept if checkpoint else self.layers * kept)
+        """What is kept for the way back: X, its product and T states of a layer; or X, and the states of one layer."""
+        x = share.nodes * self.width * REAL
+        kept = x + self.steps * self.stacks * x
+        return self.layers * x + (kept if checkpoint else self.layers * kept)
 
     def peak_bytes(self, share: Share, checkpoint: bool = False) -> int:
         """Operator, states, four matrices at work, and the halo's rows there and back."""

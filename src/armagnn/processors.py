@@ -282,6 +282,7 @@ def fitting_threads(small: bool) -> Iterator[Threads]:
     """Give torch a number of threads that fits a training, until the last training ends; see `threads_for`.
 
     Example:
+        >>> import torch
         >>> with fitting_threads(True) as threads:
         ...     threads.most == torch.get_num_threads()
         True

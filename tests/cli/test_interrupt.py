@@ -15,7 +15,7 @@ from armagnn.training import NodesConfig, Run, train
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="process groups and signals are those of POSIX")
 
-CONFIG = NodesConfig(hidden=2, stacks=1, epochs=300, patience=40, lr=0.05, seeds=4)
+CONFIG = NodesConfig(hidden=2, stacks=1, epochs=300, patience=40, lr=0.05, seeds=4, act="elu")
 FLAGS = ["--hidden", "2", "--stacks", "1", "--epochs", "300", "--patience", "40", "--lr", "0.05", "--seeds", "4"]
 EAGER = """
 from armagnn.training import trainer

@@ -107,10 +107,11 @@ def test_flags_reach_the_configuration(run: CliRunner, begun: list[Config]) -> N
         "hidden_dropout": 0.1, "skip_dropout": 0.2, "l2": 0.001,
         "lr": 0.02, "batch": 5, "epochs": 2, "patience": 7, "stop_on": "accuracy", "fold": 3, "folds": 10,
         "split_seed": 2,
-        "seed": 4, "seeds": 1, "device": "cuda",
+        "seed": 4, "seeds": 1, "device": "cuda", "own_split": False,
     }  # fmt: skip
     assert flags.keys() == GraphsConfig().to_json().keys()  # a flag for every option
-    arguments = [text for name, value in flags.items() for text in (f"--{name.replace('_', '-')}", str(value))]
+    given = {name: value for name, value in flags.items() if value is not False}
+    arguments = [text for name, value in given.items() for text in (f"--{name.replace('_', '-')}", str(value))]
     run.invoke(app, ["train", "graphs", *arguments])
     assert begun == [GraphsConfig(**flags)]
 

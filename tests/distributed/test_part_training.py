@@ -73,7 +73,7 @@ OPTIONS = [word for name, value in QUICK.items() for word in (f"--{name}", str(v
 def test_the_command_gives_the_metrics_of_one_process(parts: Path, tmp_path: Path) -> None:
     """Parts in the order of the data: the weights, masks and metrics of `armagnn train --dataset cora`."""
     one = train(NodesConfig(**QUICK, stacks=2), tmp_path / "one")
-    typed = [*OPTIONS, "--stacks", "2", "--dropout", "0.75", "--skip-dropout", "0.75", "--l2", "5e-4"]
+    typed = [*OPTIONS, "--stacks", "2", "--dropout", "0.75", "--skip-dropout", "0.75", "--l2", "5e-4", "--act", "relu"]
     words = ["train", "nodes", "--parts", str(parts), *typed, "--out", str(tmp_path / "many")]
     output = finish(command(3, *words))
     assert output.count("Run folder") == 1  # one rank speaks

@@ -67,7 +67,7 @@ def test_bytes_are_those_that_a_part_counts(
     entries = 2 * (nodes + halo) + more  # both parts have some
     part, share = part_of(nodes, halo, entries, sent), arithmetic.Share(nodes, entries, halo, sent)
     assert share.bytes_sent(width) == part.halo.bytes_sent(width, torch.float32)
-    assert share.operator_bytes == stored(part)
+    assert 0 <= share.operator_bytes - stored(part) <= nodes * share.id_bytes  # rows that do not reach the halo
 
 
 @pytest.mark.parametrize("steps", [2, 3, 4])

@@ -21,6 +21,7 @@ def load_part(folder: str, group: dist.ProcessGroup) -> GraphPart:
     """Read what this rank holds of a partition: a part, or several where there are fewer ranks than parts."""
     from armagnn.distributed.part_folder import facts_of
 
+    group = group_of(group, "load_part")
     parts = facts_of(folder).parts
     return GraphPart.load(folder, shares(parts, dist.get_world_size(group))[dist.get_rank(group)])
 

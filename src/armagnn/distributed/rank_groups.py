@@ -43,7 +43,7 @@ def ranks(device: torch.device | str = "cpu") -> Iterator[dist.ProcessGroup]:
     if under_launcher():
         dist.init_process_group(backend, timeout=datetime.timedelta(minutes=30))
     else:
-        alone = torch._C._distributed_c10d.HashStore()
+        alone = dist.HashStore()
         dist.init_process_group(backend, store=alone, rank=0, world_size=1)
     try:
         yield _world()

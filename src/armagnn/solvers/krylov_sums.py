@@ -115,6 +115,7 @@ def krylov_sums(
         over: what adds up over the ranks, where each has some rows of y.
 
     Example:
+        >>> import torch
         >>> M = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
         >>> y, one = torch.tensor([[1.0], [0.0]], dtype=torch.float64), [{0: np.ones(1)}]
         >>> found = krylov_sums(lambda x, out: M @ x, y, np.array([[0.5]]), one, 1e-12, 10)

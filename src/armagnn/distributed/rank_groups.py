@@ -43,7 +43,7 @@ def ranks(device: torch.device | str = "cpu") -> Iterator[dist.ProcessGroup]:
     if under_launcher():
         dist.init_process_group(backend, timeout=datetime.timedelta(minutes=30))
     else:
-        alone = dist.HashStore()
+        alone = dist.HashStore()  # type: ignore[attr-defined]
         dist.init_process_group(backend, store=alone, rank=0, world_size=1)
     try:
         yield _world()

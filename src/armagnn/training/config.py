@@ -157,7 +157,7 @@ class Config:
         if kind is float and name in self.RATES:
             return probability(name, value)
         if kind is float:
-            return real(name, value, above=0) if name == "lr" else real(name, value, least=0)
+            return real(name, value, above=0) if name in ("lr", "residual_scale") else real(name, value, least=0)
         return text(name, value)
 
     @property

@@ -50,7 +50,7 @@ VALUES: dict[str, Any] = {
     "init": "zero", "cached": True, "gamma": 2.0, "order": 3, "lambda_max": 1.5, "jacobi": 2, "zoom": 0.5,
     "train_zoom": False, "heads": 2, "hidden": 6, "concat": False, "groups": 2, "learn_poles": False,
     "method": "exact", "tol": 1e-3, "max_iter": 9,
-    "radius": 0.5, "fixed_point": FixedPoint(),
+    "radius": 0.5, "fixed_point": FixedPoint(), "checkpoint": True,
 }  # fmt: skip
 EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 

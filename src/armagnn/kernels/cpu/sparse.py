@@ -149,7 +149,7 @@ def gcs(
         numbers = to_numpy(x) if x.dtype == torch.bfloat16 else to_numpy(x, work)
         pattern = to_numpy(rowptr), to_numpy(col)
         arguments: tuple[Any, ...] = (
-            _address(work, x.dtype, col.dtype, rowptr.dtype),
+            _address(work, x.dtype if x.dtype == torch.bfloat16 else work, col.dtype, rowptr.dtype),
             *pattern, values if many else values[0], numbers,
             nothing if skip is None else to_numpy(skip, work),
             nothing[0] if bias is None else to_numpy(bias, work),

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from armagnn.checks import integer, room
+from armagnn.checks import instance, integer, room
 from armagnn.data import NodeDataset
 from armagnn.distributed.edge_stream import MOST_NODES, EdgeStream, Integers
 from armagnn.distributed.node_order import order_nodes, require_order
@@ -99,6 +99,7 @@ def partition_dataset(
         >>> partition_dataset(load("cora"), tempfile.mkdtemp(), 2).nonzeros
         (5258, 5298)
     """
+    instance("data", data, NodeDataset, "a NodeDataset")
     index = data.edge_index.numpy()
     weight = None if data.edge_weight is None else data.edge_weight.numpy()
     edges = EdgeStream.of_arrays(index, weight, data.name)

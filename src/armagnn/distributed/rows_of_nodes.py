@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from armagnn.checks import integer
+from armagnn.checks import instance, integer
 from armagnn.data import NodeDataset, Scaler
 from armagnn.data.tables.frame import NodeIds
 from armagnn.distributed.edge_stream import Integers, array_of
@@ -60,6 +60,7 @@ class PartRows:
     @classmethod
     def of_dataset(cls, data: NodeDataset) -> PartRows:
         """The nodes of a dataset."""
+        instance("data", data, NodeDataset, "a NodeDataset")
         split = np.full(data.num_nodes, -1, dtype=np.int8)
         for number, part in enumerate(PARTS_OF_SPLIT):
             split[data.idx(part).numpy()] = number

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from armagnn.checks import instance
 from armagnn.data.edges import edge_blocks
 from armagnn.data.tables.edge_tables import EdgeColumns
 from armagnn.errors import DataError, DTypeError, ShapeError, shown
@@ -57,6 +58,9 @@ class EdgeStream:
             dest: the column of the ends that edges go to, likewise.
             weight: the column of weights, likewise.
         """
+        for name, column in (("source", source), ("dest", dest), ("weight", weight)):
+            instance(name, column, str, "the name of a column")
+        path = Path(instance("path", path, (str, Path), "a path"))
         try:
             found = path.stat()
         except OSError as error:

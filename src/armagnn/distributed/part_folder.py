@@ -29,7 +29,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from armagnn.checks import integer
+from armagnn.checks import instance, integer
 from armagnn.errors import DataError, ParameterError, RunError, shown
 from armagnn.files import read_plain, write_atomic
 from armagnn.operators import CSR
@@ -124,6 +124,8 @@ class GraphPart:
             folder: of the partition; only the folders of these parts need be there.
             number: which part, or ``range(2, 4)`` for parts 2 and 3 as one.
         """
+        instance("folder", folder, (str, Path), "a path")
+        instance("number", number, (int, range), "the number of a part, or a range of numbers")
         numbers = range(number, number + 1) if isinstance(number, int) else number
         found = [_read_part(Path(folder), each) for each in numbers]
         if not found:
@@ -164,6 +166,7 @@ class GraphPart:
 
     def tensor(self, name: str) -> Tensor | None:
         """An array as a tensor, if it is there."""
+        instance("name", name, str, "the name of an array")
         found = self.arrays.get(name)
         return None if found is None or found.dtype.kind == "U" else torch.from_numpy(found)
 
@@ -241,7 +244,7 @@ def facts_of(folder: str | Path) -> Facts:
         >>> facts_of("parts").starts  # doctest: +SKIP
         (0, 677, 1354, 2031, 2708)
     """
-    folder = Path(folder)
+    folder = Path(instance("folder", folder, (str, Path), "a path"))
     if (folder / MANIFEST).is_file():
         return Facts.from_json(read_signed(folder / MANIFEST, WHOLE).get("facts"), folder / MANIFEST)
     there = sorted(folder.glob(f"part-*/{MANIFEST}"))

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from armagnn.checks import instance, integer
 from armagnn.distributed.part_folder import MANIFEST, WHOLE, Facts, read_signed
 
 
@@ -29,7 +30,7 @@ class PartitionReport:
     @classmethod
     def of(cls, folder: Path) -> PartitionReport:
         """The report of a finished partition."""
-        path = folder / MANIFEST
+        path = Path(instance("folder", folder, (str, Path), "a path")) / MANIFEST
         found = read_signed(path, WHOLE)
         facts = Facts.from_json(found.get("facts"), path)
         return cls(facts, tuple(found["nonzeros"]), tuple(tuple(row) for row in found["halo"]))
@@ -68,6 +69,9 @@ class PartitionReport:
             widths: columns of every exchange; those of gradients are negative.
             dtype: of the numbers.
         """
+        instance("dtype", dtype, torch.dtype, "a torch.dtype")
+        instance("widths", widths, (list, tuple), "a list of numbers of columns")
+        widths = [integer("each of widths", width, -(2**31), 2**31) for width in widths]
         forth, back = sum(w for w in widths if w > 0), -sum(w for w in widths if w < 0)
         both = zip(self.rows_sent, self.halo_rows, strict=True)
         return tuple((sent * forth + received * back) * dtype.itemsize for sent, received in both)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import shlex
 import sys
-import time
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from armagnn import checks
 from armagnn.cli.app import notes_console, output_console
+from armagnn.cli.stage_bars import StageBars
 from armagnn.data.tables.edge_tables import UNKNOWN, read_edges
 from armagnn.data.tables.frame import Frame, NodeIds
 from armagnn.data.tables.node_tables import find_id
@@ -97,7 +94,7 @@ def features(
     budget = None if memory is None else memory * 2**30
     again = shlex.join(["armagnn", *sys.argv[1:]])
     try:
-        with _Bars(notes) as bars:
+        with StageBars(notes) as bars:
             bars.tell("edges", 0, 1)
             op = graph_of(edges, ids or NodeIds.counted(x.rows), source, dest, weight, unknown)
             bars.tell("edges", 1, 1)
@@ -208,32 +205,3 @@ def graph_of(edges: Path, ids: NodeIds, source: str, dest: str, weight: str, unk
     weights = torch.ones(1).expand(len(row)) if found.weight is None else torch.from_numpy(found.weight)
     del found, value  # before memory peaks, as the operator is built
     return GraphOperator(**operator_of(Options("arma"), row, col, weights, len(ids), torch.float32))
-
-
-class _Bars:
-    """A bar for each stage on a terminal; in a log a line for each block of columns."""
-
-    def __init__(self, console: Console) -> None:
-        parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self.console, self.stage, self.began = console, "", time.monotonic()
-        self.progress = Progress(*parts, console=console, transient=True, disable=not console.is_terminal)
-        self.task = self.progress.add_task("", total=None)
-
-    def __enter__(self) -> Self:
-        self.progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.progress.stop()
-
-    def tell(self, stage: str, done: int, total: int) -> None:
-        """Move the bar of a stage."""
-        if stage != self.stage:
-            self.stage = stage
-            self.progress.reset(self.task, total=total, description=stage)
-        self.progress.update(self.task, completed=done, total=total)
-        if not self.console.is_terminal and (stage == "columns" or done == total):
-            seconds = time.monotonic() - self.began
-            self.console.print(f"{stage}: {done} of {total}, {seconds:.0f} s", soft_wrap=True)

@@ -74,7 +74,7 @@ def test_no_help_waits_for_torch(arguments: list[str]) -> None:
     ],
 )
 def test_torch_knows_the_operators(code: str) -> None:
-    name = "armagnn.kernels.ops_vmap"
+    name = "armagnn.kernels.ops_rules"
     assert name in imported(f"{code}\nimport torch; torch.ops.armagnn.spmm", name)
 
 

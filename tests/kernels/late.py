@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from armagnn.kernels import reference
-from armagnn.kernels.ops_derivatives import gradient_of_activation
+from armagnn.kernels.reference import gradient_of_activation
 
 
 def late_step(

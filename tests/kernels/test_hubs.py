@@ -7,8 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from armagnn.kernels.hubs import cut_long_rows
-from armagnn.kernels.reference import LONG
+from armagnn.kernels.reference import LONG, cut_long_rows
 
 DEGREES = st.lists(st.one_of(st.integers(0, 3), st.integers(LONG - 1, 3 * LONG + 1)), max_size=12)
 

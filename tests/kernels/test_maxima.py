@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from armagnn.kernels import backend, neighbour_max, reference
-from armagnn.kernels.cpu import row_maxima, threads
+from armagnn.kernels.cpu import aggregation_rows, threads
 from strategies import graphs
 
-BACKENDS = [reference, row_maxima]
+BACKENDS = [reference, aggregation_rows]
 
 
 def pattern_of(adjacency: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -91,7 +91,7 @@ def test_the_operation_is_differentiated_once() -> None:
 
 
 def test_the_processor_has_a_kernel_of_its_own() -> None:
-    assert backend("cpu").row_max is row_maxima.row_max
+    assert backend("cpu").row_max is aggregation_rows.row_max
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
@@ -102,7 +102,7 @@ def test_on_a_gpu(dtype: torch.dtype, width: int) -> None:
 
 
 def on_gpu(dtype: torch.dtype, width: int, device: str) -> None:
-    from armagnn.kernels import gpu_maxima
+    from armagnn.kernels import gpu_aggregation
 
     generator = torch.Generator().manual_seed(0)
     adjacency = (torch.rand(60, 60, generator=generator) < 0.1).double()
@@ -111,7 +111,7 @@ def on_gpu(dtype: torch.dtype, width: int, device: str) -> None:
     x = torch.randint(-2, 3, (60, width), generator=generator).to(dtype)
     x[7, 0] = torch.nan
     rowptr, col, t_rowptr, t_col = (part.to(device) for part in pattern_of(adjacency))
-    most, ties = gpu_maxima.row_max(rowptr, col, x.to(device))
+    most, ties = gpu_aggregation.row_max(rowptr, col, x.to(device))
     expected = reference.row_max(rowptr.cpu(), col.cpu(), x)
     known = ~expected[0].isnan()
     assert torch.equal(most.cpu().isnan(), ~known)
@@ -119,6 +119,6 @@ def on_gpu(dtype: torch.dtype, width: int, device: str) -> None:
     assert torch.equal(ties.cpu()[known], expected[1][known])
     most, expected = most.nan_to_num(), (expected[0].nan_to_num(), expected[1])
     shares = torch.randn(60, width, generator=generator).to(dtype)
-    found = gpu_maxima.row_max_back(t_rowptr, t_col, x.to(device), most, shares.to(device))
+    found = gpu_aggregation.row_max_back(t_rowptr, t_col, x.to(device), most, shares.to(device))
     truth = reference.row_max_back(t_rowptr.cpu(), t_col.cpu(), x, expected[0], shares)
     torch.testing.assert_close(found.cpu(), truth, rtol=1e-2 if dtype == torch.bfloat16 else 1e-5, atol=1e-2)

@@ -5,33 +5,28 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
 
 =============  =====================================================================================
 `backends`     what a backend must have, with all shapes; which of the modules below runs on a device
-`ops`          the registered operators; `ops_derivatives`: theirs, backwards and forwards;
-               `ops_vmap`: their rules for vmap, which registers all; `transforms`: batches of gradients
+`ops`          the registered operators; `ops_rules`: their derivatives, backwards and forwards, and
+               rules for vmap; `transforms`: batches of gradients
 `layer`        a whole ARMA layer as one operation, alone, for many trials under vmap, and for many signals
 `layer_products`  its passes product by product, on any device; `layer_plan`: where a processor takes members one by one
 `reference`    plain torch: the oracle in tests and the fall-back where nothing faster is installed
 `cpu`          numba kernels for the processor, built on `cpu/gather`, `cpu/tile` (vector code), `cpu/threads`,
                `cpu/compile` (whose machine code lies where `code_cache` says); `cpu/large`, ...: one idea each
 `gpu`          Triton kernels for the GPU
-`attention`    attention over neighbours, values and gradients
+`aggregation`  attention over neighbours and their maximum, values and gradients
 `lanczos`      vectors of the recursion that solves for many poles at once; by numba: `cpu/lanczos_rows`
-`blocks`       products with a dense block-diagonal matrix, the vectors of a batch of graphs
-`maxima`       the maximum over neighbours, values and gradients
-`products`     dense products of many trials, long sums among them
-`slicing`      blocks of a block-diagonal matrix: batches of small graphs
-`matching`     pairs of nodes: coarser graphs; both are compiled when they are first called
+`products`     dense products of many trials, long sums among them, and with a block-diagonal matrix
+`slicing`      blocks of a block-diagonal matrix: batches of small graphs; compiled when first called
 `random`       the one counter-based source of randomness
 =============  =====================================================================================
 """
 
-from armagnn.kernels import ops_vmap  # noqa: F401  the operators have no gradients before
-from armagnn.kernels.attention import added_attention, neighbour_attention
+from armagnn.kernels import ops_rules  # noqa: F401  the operators have no gradients before
+from armagnn.kernels.aggregation import added_attention, neighbour_attention, neighbour_max
 from armagnn.kernels.backends import backend, compiled_assembly, cut_rows, keep_rows_whole
-from armagnn.kernels.blocks import DenseBlocks, block_product
 from armagnn.kernels.lanczos import StateUpdate, blank, column_dots, combine_states, lanczos_vector
 from armagnn.kernels.layer import arma_layer, arma_signals, arma_small, usable, usable_by_signals, usable_on_small
 from armagnn.kernels.layer_products import Settings
-from armagnn.kernels.maxima import neighbour_max
 from armagnn.kernels.ops import (
     ACTIVATIONS,
     dropout,
@@ -44,7 +39,7 @@ from armagnn.kernels.ops import (
     stack_mean,
     transpose,
 )
-from armagnn.kernels.products import product
+from armagnn.kernels.products import DenseBlocks, block_product, product
 
 __all__ = [
     "ACTIVATIONS",

@@ -108,7 +108,7 @@ class Backend(Protocol):
         """Return ``a[r] @ b[r]`` for every r: a (R, I, M), b (R, M, J) to (R, I, J)."""
 
     def block_product(self, blocks: Any, x: Tensor, transposed: bool) -> Tensor:
-        """Return the products with `blocks.DenseBlocks`, or with their transposes: x (N, C) to (N, C)."""
+        """Return the products with `products.DenseBlocks`, or with their transposes: x (N, C) to (N, C)."""
 
     # -------------------------------------------------------------------------------------------- trainings and layers
 

@@ -18,20 +18,10 @@ import triton.language as tl
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from armagnn.kernels import (
-    gpu_adam,
-    gpu_attention,
-    gpu_blocks,
-    gpu_dense,
-    gpu_maxima,
-    gpu_products,
-    gpu_slicing,
-    reference,
-)
+from armagnn.kernels import gpu_aggregation, gpu_dense, gpu_products, gpu_slicing, reference
 from armagnn.kernels.gpu_rules import ACTIVATIONS, activated, keep, keep_fours, limit_of
-from armagnn.kernels.hubs import Segments, cut_long_rows
 from armagnn.kernels.random import DROPOUT, threshold
-from armagnn.kernels.reference import LONG
+from armagnn.kernels.reference import LONG, Segments, cut_long_rows
 
 sort_coo, transpose = reference.sort_coo, reference.transpose  # integer sorts: torch's are as good as any
 affine, finish, stack_matmul = reference.affine, reference.finish, reference.stack_matmul
@@ -39,10 +29,10 @@ stack_mean, nonzeros = reference.stack_mean, reference.nonzeros
 members, takes_signals, takes_small = reference.members, reference.takes_signals, reference.takes_small
 early_step, late_step = gpu_dense.early_step, gpu_dense.late_step
 outer, trial_products = gpu_products.outer, gpu_products.trial_products
-MOST_CHANNELS, adam, take_padded = gpu_dense.MOST_CHANNELS, gpu_adam.adam, gpu_slicing.take_padded
-block_product = gpu_blocks.block_product
-row_max, row_max_back = gpu_maxima.row_max, gpu_maxima.row_max_back
-attend, attend_back = gpu_attention.attend, gpu_attention.attend_back
+MOST_CHANNELS, adam, take_padded = gpu_dense.MOST_CHANNELS, gpu_dense.adam, gpu_slicing.take_padded
+block_product = gpu_products.block_product
+row_max, row_max_back = gpu_aggregation.row_max, gpu_aggregation.row_max_back
+attend, attend_back = gpu_aggregation.attend, gpu_aggregation.attend_back
 
 CACHED = 1 << 23
 """Numbers of x that stay in the second-level cache (50 MB on an H200, shared with everything else)."""

@@ -16,7 +16,7 @@ from torch import Tensor
 from armagnn.kernels import reference
 from armagnn.kernels.backends import Members, backend
 from armagnn.kernels.layer_plan import Tensors
-from armagnn.kernels.ops_derivatives import gradient_of_activation
+from armagnn.kernels.reference import gradient_of_activation
 
 CHUNK = 1 << 14
 """The fewest rows that are multiplied at a time where the product replaces its input; an eighth of many rows."""

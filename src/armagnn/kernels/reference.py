@@ -6,7 +6,7 @@ They are deterministic, work on any device and never hold an (edges × features)
 from __future__ import annotations
 
 import warnings
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -53,6 +53,26 @@ def activate(x: Tensor, act: str, slope: float) -> Tensor:
     if act == "tanh":
         return x.tanh_()
     return x.sigmoid_()
+
+
+def gradient_of_activation(g: Tensor, out: Tensor, act: str, slope: float, target: Tensor | None = None) -> Tensor:
+    """Return ``g * act'(z)`` from ``out = act(z)``: one pass, differentiable again in g and out.
+
+    With a ``target``, which may be g or out itself, the gradient is written there.
+    """
+    aten: Any = torch.ops.aten
+    if act == "none":
+        return g if target is None else target.copy_(g)
+    name, arguments = {
+        "relu": ("threshold_backward", (g, out, 0)),
+        "leaky_relu": ("leaky_relu_backward", (g, out, slope, True)),
+        "elu": ("elu_backward", (g, slope, 1, 1, True, out)),
+        "tanh": ("tanh_backward", (g, out)),
+        "sigmoid": ("sigmoid_backward", (g, out)),
+    }[act]
+    operation = getattr(aten, name)
+    gradient: Tensor = operation(*arguments) if target is None else operation.grad_input(*arguments, grad_input=target)
+    return gradient
 
 
 def gcs(
@@ -304,3 +324,43 @@ def block_product(blocks: Any, x: Tensor, transposed: bool) -> Tensor:
             rows_of = slice(starts[b], starts[b + 1])
             torch.mm(block.t() if transposed else block, x[rows_of], out=result[rows_of])
     return result
+
+
+# ------------------------------------------------------------------------------------------------------------ long rows
+
+
+class Segments(NamedTuple):
+    """Where the segments of the long rows start and end among the nonzeros, and the first segment of each row."""
+
+    starts: Tensor
+    ends: Tensor
+    first: Tensor
+
+
+def cut_long_rows(rowptr: Tensor, nonzeros: int | None = None) -> Segments | None:
+    """Return the segments of the rows of more than `LONG` nonzeros, or None where there can be none.
+
+    Their number must be known, for which a GPU is waited for. With the number of all nonzeros given it is not: there
+    are then as many segments as such a matrix can have at most, and those that are not needed are empty.
+
+    Example:
+        >>> import torch
+        >>> cut_long_rows(torch.tensor([0, 2, 302])).starts, cut_long_rows(torch.tensor([0, 2, 202]))
+        (tensor([  2, 258]), None)
+        >>> cut_long_rows(torch.tensor([0, 2, 202, 402]), 402).ends
+        tensor([0, 0])
+    """
+    degree = rowptr.diff()
+    pieces = torch.where(degree > LONG, (degree + (LONG - 1)) // LONG, 0).long()
+    last = pieces.cumsum(0)
+    # a row of d > LONG nonzeros has at most 1 + floor(d / LONG) segments, no more than twice that floor; and the floors
+    # of all rows add up to floor(nonzeros / LONG) at most
+    count = 2 * (nonzeros // LONG) if nonzeros is not None else int(last[-1]) if last.numel() else 0
+    if count == 0:
+        return None
+    number, first = torch.arange(count, device=rowptr.device), last - pieces
+    row = torch.searchsorted(last, number, right=True).clamp_(max=degree.shape[0] - 1)
+    starts = rowptr[row] + (number - first[row]) * LONG
+    ends = torch.minimum(starts + LONG, rowptr[row + 1])
+    needed = number < last[-1]
+    return Segments(torch.where(needed, starts, 0), torch.where(needed, ends, 0), first)

@@ -18,7 +18,6 @@ from torch import Tensor
 from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.errors import GraphError, ShapeError
-from armagnn.kernels import matching
 from armagnn.kernels.code_cache import compiled_or_plain
 from armagnn.operators.building import Kind
 from armagnn.operators.csr import CSR
@@ -223,13 +222,13 @@ def _best_matching(graph: CSR, degree: Array, restarts: int, generator: torch.Ge
     inverse = np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0)
     nodes = len(degree)
     heaviest = np.empty(nodes)
-    compiled_or_plain(matching.heaviest)(rowptr, col, value, inverse, heaviest)
+    compiled_or_plain(_heaviest)(rowptr, col, value, inverse, heaviest)
     best, most = np.arange(nodes), -1.0
     for restart in range(restarts):
         random = restart > 0
         order = torch.randperm(nodes, generator=generator).numpy() if random else (-heaviest).argsort(kind="stable")
         partner = np.full(nodes, -1, dtype=np.int64)
-        gained = compiled_or_plain(matching.match)(order, rowptr, col, value, inverse, partner)
+        gained = compiled_or_plain(_match)(order, rowptr, col, value, inverse, partner)
         if gained > most:
             best, most = partner, gained
     leads = best >= np.arange(nodes)  # the first of a pair, or alone
@@ -245,7 +244,7 @@ def _contracted(graph: CSR, parent: NDArray[np.int64], clusters: int) -> CSR:
     children = _children(parent, clusters)
     out_rowptr = np.zeros(clusters + 1, dtype=rowptr.dtype)
     out_col, out_value = np.empty_like(col), np.empty_like(value)
-    size = compiled_or_plain(matching.contract)(rowptr, col, value, parent, children, out_rowptr, out_col, out_value)
+    size = compiled_or_plain(_contract)(rowptr, col, value, parent, children, out_rowptr, out_col, out_value)
     pointer, columns, weights = map(torch.from_numpy, (out_rowptr, out_col[:size].copy(), out_value[:size].copy()))
     return CSR(pointer, columns, weights, (clusters, clusters), symmetric=True, check_invariants=False)
 
@@ -271,6 +270,75 @@ def _tree(parents: list[NDArray[np.int64]], roots: int) -> tuple[Tensor, ...]:
         orders.append(order)
         clusters = len(parent)
     return tuple(torch.from_numpy(order) for order in reversed(orders))
+
+
+# ------------------------------------------------------------------------------------------------------ loops, compiled
+
+
+def _heaviest(rowptr: Array, col: Array, value: Array, inverse: Array, out: Array) -> None:
+    """Write the gain of the best edge of each node."""
+    for i in range(out.size):
+        best = 0.0
+        for e in range(rowptr[i], rowptr[i + 1]):
+            best = max(best, value[e] * (inverse[i] + inverse[col[e]]))
+        out[i] = best
+
+
+def _match(order: Array, rowptr: Array, col: Array, value: Array, inverse: Array, partner: Array) -> float:
+    """Write the partner of each node, itself if it stays alone; return what the pairs gain."""
+    gained = 0.0
+    for i in order:
+        if partner[i] >= 0:
+            continue
+        best, chosen = 0.0, i
+        for e in range(rowptr[i], rowptr[i + 1]):
+            j = col[e]
+            if partner[j] < 0:
+                gain = value[e] * (inverse[i] + inverse[j])
+                if gain > best:
+                    best, chosen = gain, j
+        partner[i], partner[chosen] = chosen, i
+        gained += best
+    return gained
+
+
+def _contract(
+    rowptr: Array, col: Array, value: Array, parent: Array, children: Array, out_rowptr: Array, out_col: Array,
+    out_value: Array,
+) -> int:  # fmt: skip
+    """Write the rows of the clusters, columns ascending; return how many entries there are.
+
+    Up to four weights lie between two clusters. Those between their first and between their second nodes are added up
+    apart from the other two: seen from the other cluster the sums are the same to the last bit, so the matrix is
+    symmetric.
+    """
+    clusters = children.shape[0]
+    alike, crossing = np.zeros(clusters), np.zeros(clusters)
+    size = 0
+    for c in range(clusters):
+        start = size
+        for which in range(2):
+            i = children[c, which]
+            if i < 0:
+                continue
+            for e in range(rowptr[i], rowptr[i + 1]):
+                d = parent[col[e]]
+                if d == c:
+                    continue
+                if alike[d] == 0.0 and crossing[d] == 0.0:
+                    out_col[size] = d
+                    size += 1
+                if (children[d, 1] == col[e]) == (which == 1):
+                    alike[d] += value[e]
+                else:
+                    crossing[d] += value[e]
+        out_col[start:size].sort()
+        for e in range(start, size):
+            d = out_col[e]
+            out_value[e] = alike[d] + crossing[d]
+            alike[d], crossing[d] = 0.0, 0.0
+        out_rowptr[c + 1] = size
+    return size
 
 
 __all__ = ["Coarsening", "coarsen"]

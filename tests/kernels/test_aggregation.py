@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from armagnn.kernels import added_attention, backend, neighbour_attention
-from armagnn.kernels.attention import attention_by_torch
-from armagnn.kernels.cpu import attention_rows, threads
+from armagnn.kernels.aggregation import attention_by_torch
+from armagnn.kernels.cpu import aggregation_rows, threads
 from kernels.test_maxima import pattern_of
 from strategies import graphs
 
@@ -185,7 +185,7 @@ def test_autocast_changes_no_type() -> None:
 
 
 def test_the_processor_has_a_kernel_of_its_own() -> None:
-    assert backend("cpu").attend is attention_rows.attend
+    assert backend("cpu").attend is aggregation_rows.attend
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
@@ -198,7 +198,7 @@ def test_on_a_gpu(dtype: torch.dtype, heads: int, each: int, width: int) -> None
 
 
 def on_gpu(dtype: torch.dtype, heads: int, each: int, width: int, device: str) -> None:
-    from armagnn.kernels import gpu_attention
+    from armagnn.kernels import gpu_aggregation
 
     adjacency = (torch.rand(40, 40, generator=torch.Generator().manual_seed(0)) < 0.15).double()
     adjacency[3], adjacency[5] = 1, 0
@@ -206,13 +206,13 @@ def on_gpu(dtype: torch.dtype, heads: int, each: int, width: int, device: str) -
     z, s, d = (tensor.to(dtype) for tensor in problem(40, heads, width))
     z = z[:, ::each].contiguous()  # as many heads share their features
     tolerance = 1e-5 if dtype == torch.float32 else 1e-11
-    here = attention_rows.attend(rowptr, col, z, s, d, SLOPE)
-    there = gpu_attention.attend(*(part.to(device) for part in (rowptr, col, z, s, d)), SLOPE)
+    here = aggregation_rows.attend(rowptr, col, z, s, d, SLOPE)
+    there = gpu_aggregation.attend(*(part.to(device) for part in (rowptr, col, z, s, d)), SLOPE)
     for one, two in zip(there, here, strict=True):
         torch.testing.assert_close(one.cpu(), two, rtol=tolerance, atol=tolerance)
     g, q, _ = (tensor.to(dtype).flip(0) for tensor in problem(40, heads, width))
     given = t_rowptr, t_col, g[:, ::each].contiguous(), q, s, d, here[1]
-    here = attention_rows.attend_back(*given, SLOPE)
-    there = gpu_attention.attend_back(*(part.to(device) for part in given), SLOPE)
+    here = aggregation_rows.attend_back(*given, SLOPE)
+    there = gpu_aggregation.attend_back(*(part.to(device) for part in given), SLOPE)
     for one, two in zip(there, here, strict=True):
         torch.testing.assert_close(one.cpu(), two, rtol=tolerance, atol=10 * tolerance)

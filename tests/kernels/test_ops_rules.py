@@ -14,15 +14,14 @@ from torch.autograd.functional import jacobian
 from torch.func import hessian, jacfwd, jacrev, jvp, vmap
 
 from armagnn import GraphOperator, kernels
-from armagnn.kernels import ops_vmap
-from armagnn.kernels.ops_derivatives import GRADIENTS, TANGENTS
+from armagnn.kernels.ops_rules import GRADIENTS, TANGENTS, VMAP
 from kernels.operator_cases import SPMM, Case, all_cases, few_cases, learned
 from oracles import Graph, assert_near, numbers
 from strategies import graphs
 
 
 def test_every_operator_has_a_derivative_forwards() -> None:
-    assert TANGENTS.keys() == GRADIENTS.keys() == ops_vmap.VMAP.keys()
+    assert TANGENTS.keys() == GRADIENTS.keys() == VMAP.keys()
 
 
 def tangents(case: Case) -> dict[str, Tensor]:

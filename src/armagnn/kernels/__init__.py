@@ -11,7 +11,7 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
 `layer_products`  its passes product by product, on any device; `layer_plan`: where a processor takes members one by one
 `reference`    plain torch: the oracle in tests and the fall-back where nothing faster is installed
 `cpu`          numba kernels for the processor, built on `cpu/gather`, `cpu/tile` (vector code), `cpu/threads`,
-               `cpu/compile` (whose machine code lies where `code_cache` says); `cpu/large`, ...: one idea each
+               `cpu/compile`; `cpu/sparse`, ...: one idea each
 `gpu`          Triton kernels for the GPU
 `aggregation`  attention over neighbours and their maximum, values and gradients
 `lanczos`      vectors of the recursion that solves for many poles at once; by numba: `cpu/lanczos_rows`

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final, Protocol
 
@@ -212,3 +214,18 @@ def compiled_assembly(*tensors: Tensor) -> ModuleType | None:
     from armagnn.kernels.cpu import ordering
 
     return ordering
+
+
+@functools.cache
+def compiled_or_plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function compiled by numba; without numba, the function itself, which does the same slowly.
+
+    Example:
+        >>> compiled_or_plain(max)(2, 3)  # doctest: +SKIP
+        3
+    """
+    try:
+        from armagnn.kernels.cpu.compile import compiled  # numba takes half a second to import
+    except ModuleNotFoundError:
+        return function
+    return compiled()(function)  # type: ignore[no-any-return]

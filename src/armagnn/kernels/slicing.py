@@ -14,8 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from armagnn.kernels.backends import backend, cut_rows, keep_rows_whole
-from armagnn.kernels.code_cache import compiled_or_plain
+from armagnn.kernels.backends import backend, compiled_or_plain, cut_rows, keep_rows_whole
 from armagnn.kernels.reference import LONG
 from armagnn.torch_private import learned
 

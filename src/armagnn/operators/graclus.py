@@ -18,7 +18,7 @@ from torch import Tensor
 from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.errors import GraphError, ShapeError
-from armagnn.kernels.code_cache import compiled_or_plain
+from armagnn.kernels.backends import compiled_or_plain
 from armagnn.operators.building import Kind
 from armagnn.operators.csr import CSR
 from armagnn.operators.entries import assemble

@@ -17,9 +17,8 @@ from armagnn.kernels.cpu import layer_of_trials, one_step
 from armagnn.kernels.cpu.aggregation_rows import attend, attend_back, row_max, row_max_back
 from armagnn.kernels.cpu.dense import adam, outer, stack_matmul, stack_mean
 from armagnn.kernels.cpu.masks import dropout, dropout_trials
-from armagnn.kernels.cpu.nonzeros import nonzeros
 from armagnn.kernels.cpu.small_layer import takes_small
-from armagnn.kernels.cpu.sparse import gcs, sddmm, sort_coo, transpose
+from armagnn.kernels.cpu.sparse import gcs, nonzeros, sddmm, sort_coo, transpose
 from armagnn.kernels.layer_plan import Tensors
 from armagnn.kernels.reference import (
     affine,

@@ -17,7 +17,7 @@ from armagnn.kernels.reference import LONG
 
 @compiled()
 def _carry(exact: Array, one: Array, other: Array) -> None:
-    """Add the sums of a piece of a long row (see `pieces`) to those of the pieces before."""
+    """Add the sums of a piece of a long row (see `gather`) to those of the pieces before."""
     for c in range(one.size):
         exact[0, c] += one[c]
         exact[1, c] += other[c]
@@ -174,7 +174,7 @@ def _max_back_rows(chunk: Chunk, rowptr: Array, col: Array, x: Array, most: Arra
         start, end = rowptr[i], rowptr[i + 1]
         if end - start > LONG:
             exact[:] = 0
-        for first in range(start, max(end, start + 1), LONG):  # long rows in pieces: see `pieces`
+        for first in range(start, max(end, start + 1), LONG):  # long rows in pieces: see `gather`
             for c in range(x.shape[1]):
                 out[i, c] = 0
             for j in range(first, min(first + LONG, end)):

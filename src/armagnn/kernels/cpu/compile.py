@@ -1,20 +1,36 @@
-"""What the kernels for the processor share: numba's compiler, tensors as arrays, and when a second thread pays."""
+"""What the kernels for the processor share: numba's compiler, tensors as arrays, and when a second thread pays.
+
+Machine code is kept in one folder for each content of ``kernels/``, each processor, each compiler.
+
+numba stamps the code of a function with the content of the file that holds the function. A kernel calls functions of
+other files, whose code becomes part of the kernel, and numba does not see a change there. So the name of the folder
+is a digest of all that the code depends on: every source file of this room, the versions of the compilers, and the
+processor. The file of the function itself may lie elsewhere (`distributed`); numba sees to that one.
+
+The folder lies in numba's usual places, ``$NUMBA_CACHE_DIR``, else ``kernels/__pycache__``, else the user's cache
+folder, under ``armagnn-<digest>``. The `KEPT` folders last used are kept there, and older ones are removed.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import hashlib
+import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import llvmlite
 import numba
 import numpy as np
 import numpy.typing as npt
 import torch
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
 from torch import Tensor
-
-from armagnn.kernels import code_cache
 
 Array = npt.NDArray[Any]
 
@@ -33,14 +49,14 @@ def inner(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 def kept_on_disk(compiler: Callable[..., Any], *given: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator of numba, called with these arguments, whose machine code is in the folder of `code_cache`.
+    """Return a decorator of numba, called with these arguments, whose machine code is in `code_folder`.
 
     Where there is none, or where the user chose another kind of place by ``$NUMBA_CACHE_LOCATOR_CLASSES``, the code is
     compiled in every process.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
-        folder = code_cache.folder()
+        folder = code_folder()
         if folder is not None:
             before = numba.config.CACHE_DIR
             numba.config.CACHE_DIR = str(folder)  # numba reads it as it decorates, and looks there first
@@ -116,3 +132,75 @@ def to_numpy(x: Tensor, dtype: torch.dtype | None = None) -> Array:
 def accumulator(dtype: torch.dtype) -> torch.dtype:
     """Return the type that numbers of a type are computed in."""
     return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+# ------------------------------------------------------------------------------------------------- machine code on disk
+
+PREFIX: Final = "armagnn-"
+
+KEPT: Final = 8
+"""Folders kept in one place: a few branches of a working tree, or the kinds of processors of a cluster."""
+
+
+def digest_of(folder: Path) -> str | None:
+    """Return a digest of names and contents of the Python files in a folder and below; None where none can be read."""
+    digest, files = hashlib.sha256(), sorted(folder.rglob("*.py"))
+    try:
+        for file in files:
+            content = file.read_bytes()
+            digest.update(f"{file.relative_to(folder).as_posix()} {len(content)} ".encode() + content)
+    except OSError:
+        return None
+    return digest.hexdigest() if files else None
+
+
+# Read as the kernels are imported, not when the first of them is compiled: a file that is edited in a running process
+# must not lend its name to the code of before.
+SOURCES: Final = digest_of(Path(__file__).parents[1])
+
+
+def folder_key(sources: str) -> str:
+    """Return the digest of sources, compilers and processor: the name of a folder."""
+    parts = (
+        sources, numba.__version__, llvmlite.__version__, np.__version__,
+        binding.get_process_triple(), binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten(),
+    )  # fmt: skip
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
+
+
+def places() -> list[Path]:
+    """Return the places for machine code, the best one first."""
+    found = [Path(numba.config.CACHE_DIR)] if numba.config.CACHE_DIR else []
+    found.append(Path(__file__).parents[1] / "__pycache__")
+    with contextlib.suppress(RuntimeError):  # a user without a home
+        found.append(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "armagnn" / "machine-code")
+    return found
+
+
+def first_usable(candidates: list[Path], name: str) -> Path | None:
+    """Return the folder of this name in the first place that can be written to, and remove older ones there."""
+    for place in candidates:
+        folder = place / f"{PREFIX}{name}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+            os.utime(folder)
+        except OSError:
+            continue
+        _remove_old(place)
+        return folder
+    return None
+
+
+def _remove_old(place: Path) -> None:
+    """Remove all but the `KEPT` folders last used. A process that uses a removed one compiles again."""
+    with contextlib.suppress(OSError):
+        found = sorted(place.glob(f"{PREFIX}*"), key=lambda folder: folder.stat().st_mtime, reverse=True)
+        for folder in found[KEPT:]:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@functools.cache
+def code_folder() -> Path | None:
+    """Return the folder for the machine code of this process, or None where there is no place for one."""
+    return None if SOURCES is None else first_usable(places(), folder_key(SOURCES))

@@ -21,8 +21,7 @@ from torch import Tensor
 from armagnn.kernels.cpu import threads
 from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, compiled, inner, to_numpy
 from armagnn.kernels.cpu.masks import DROP_PIECE, drop_piece
-from armagnn.kernels.cpu.nonzeros import keep_nonzeros
-from armagnn.kernels.cpu.sparse import PRODUCT, _blocks, product_rows
+from armagnn.kernels.cpu.sparse import PRODUCT, _blocks, keep_nonzeros, product_rows
 from armagnn.kernels.cpu.threads import Chunk, begin
 from armagnn.kernels.cpu.tile import MULTIPLY, PLAIN, matrix, multiply
 from armagnn.kernels.layer_plan import Tensors

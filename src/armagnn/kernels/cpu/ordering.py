@@ -66,7 +66,7 @@ def _by_row(ends: Array, rows: Array, values: Array, pointer: Array, col: Array,
 
 @compiled()
 def _sum(value: Array, start: int, end: int, zero: Any) -> float:
-    # as `pieces` has it: in pieces whose sums are added up in float64
+    # as `gather` has it: in pieces whose sums are added up in float64
     if end - start <= LONG:
         total = zero
         for j in range(start, end):

@@ -11,7 +11,7 @@
 =======================  =================================================================
 
 with 0 for ``slope * z`` if the slope is 0. ``a`` may be transposed or a part of another matrix; the numbers of a row of
-the others lie side by side. A ``start`` of one row is that of all rows. Long sums are taken in pieces: see `pieces`.
+the others lie side by side. A ``start`` of one row is that of all rows. Long sums are taken in pieces: see `gather`.
 
 A tile of the output is held in registers over the whole sum, as a BLAS does. But a BLAS also copies its factors and
 starts threads of its own: worth it for larger matrices, and nothing to call from within a thread.
@@ -29,7 +29,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from armagnn.kernels.cpu.compile import Routine, inner, rows
-from armagnn.kernels.cpu.pieces import emit_sum
+from armagnn.kernels.cpu.gather import emit_sum
 
 PLAIN: Final = 0
 ACTIVATED: Final = 1

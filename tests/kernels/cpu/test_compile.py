@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import armagnn
-from armagnn.kernels import code_cache
+from armagnn.kernels.cpu import compile as compiling
 
 STORED = "builder.store(final, builder.bitcast(target, vector.as_pointer()), align=self.size)"
 PRODUCT = """
@@ -46,23 +46,23 @@ def test_a_change_in_a_file_that_a_kernel_calls_is_seen(tmp_path: Path) -> None:
 
 def test_the_digest_sees_names_and_contents(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("1")
-    seen = {code_cache.digest_of(tmp_path)}
+    seen = {compiling.digest_of(tmp_path)}
     (tmp_path / "a.py").write_text("2")
-    seen.add(code_cache.digest_of(tmp_path))
+    seen.add(compiling.digest_of(tmp_path))
     (tmp_path / "a.py").rename(tmp_path / "b.py")
-    seen.add(code_cache.digest_of(tmp_path))
+    seen.add(compiling.digest_of(tmp_path))
     (tmp_path / "c.py").touch()
-    seen.add(code_cache.digest_of(tmp_path))
+    seen.add(compiling.digest_of(tmp_path))
     for below in (tmp_path / "cpu", tmp_path / "gpu"):  # sub-folders, too: what they are called and what they hold
         below.mkdir()
         (below / "c.py").touch()
-        seen.add(code_cache.digest_of(tmp_path))
+        seen.add(compiling.digest_of(tmp_path))
         (below / "c.py").write_text("3")
-        seen.add(code_cache.digest_of(tmp_path))
+        seen.add(compiling.digest_of(tmp_path))
         (below / "c.py").unlink()
     assert len(seen) == 8
     assert None not in seen
-    assert code_cache.digest_of(tmp_path / "nowhere") is None
+    assert compiling.digest_of(tmp_path / "nowhere") is None
 
 
 def test_a_new_compiler_or_processor_gets_another_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,41 +70,39 @@ def test_a_new_compiler_or_processor_gets_another_folder(monkeypatch: pytest.Mon
     import numba
     from llvmlite import binding
 
-    seen = {code_cache.key("sources"), code_cache.key("other sources")}
+    seen = {compiling.folder_key("sources"), compiling.folder_key("other sources")}
     for owner in (numba, llvmlite):
         monkeypatch.setattr(owner, "__version__", "99")
-        seen.add(code_cache.key("sources"))
+        seen.add(compiling.folder_key("sources"))
     monkeypatch.setattr(binding, "get_host_cpu_name", lambda: "abacus")
-    seen.add(code_cache.key("sources"))
+    seen.add(compiling.folder_key("sources"))
     assert len(seen) == 5
 
 
 def test_the_first_place_that_can_be_written_to_is_taken(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    taken = code_cache.first_usable([tmp_path / "file", tmp_path / "place"], "0")
+    taken = compiling.first_usable([tmp_path / "file", tmp_path / "place"], "0")
     assert taken == tmp_path / "place" / "armagnn-0"
-    assert code_cache.first_usable([tmp_path / "file"], "0") is None
+    assert compiling.first_usable([tmp_path / "file"], "0") is None
 
 
 def test_old_folders_are_removed_and_the_files_of_others_are_not(tmp_path: Path) -> None:
     (tmp_path / "module.cpython-311.pyc").touch()
-    for k in range(code_cache.KEPT):
-        made = code_cache.first_usable([tmp_path], f"{k}")
+    for k in range(compiling.KEPT):
+        made = compiling.first_usable([tmp_path], f"{k}")
         assert made is not None
         (made / "code.nbc").touch()
         os.utime(made, (k, k))
-    code_cache.first_usable([tmp_path], "0")  # used again: the newest
-    code_cache.first_usable([tmp_path], "new")
+    compiling.first_usable([tmp_path], "0")  # used again: the newest
+    compiling.first_usable([tmp_path], "new")
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {"module.cpython-311.pyc", "armagnn-new", "armagnn-0"} | {
-        f"armagnn-{k}" for k in range(2, code_cache.KEPT)
+        f"armagnn-{k}" for k in range(2, compiling.KEPT)
     }
 
 
 def test_without_a_place_the_code_is_compiled_in_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    from armagnn.kernels.cpu import compile as compiling
-
-    monkeypatch.setattr(code_cache, "folder", lambda: None)
+    monkeypatch.setattr(compiling, "code_folder", lambda: None)
 
     def twice(x: int) -> int:
         return 2 * x
@@ -117,8 +115,6 @@ def test_without_a_place_the_code_is_compiled_in_every_process(monkeypatch: pyte
 def test_a_place_that_the_user_chose_by_its_class_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """There numba's stamp, which knows one file, would be the only one."""
     import numba
-
-    from armagnn.kernels.cpu import compile as compiling
 
     monkeypatch.setattr(numba.config, "CACHE_LOCATOR_CLASSES", "InTreeCacheLocator", raising=False)
 

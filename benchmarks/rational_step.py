@@ -4,8 +4,10 @@
    (`ARMAFilter.filter`, each term or pair by itself), and pole by pole with the layer's own solver. The three go in
    turns; printed are the medians of the rounds, by the clock and of processor time.
 2. A training step (forward, backward to weights, poles and residues) on 1,000,000 nodes and 10,000,000 entries.
+3. The same comparison as in 1 on that graph: once each, some two minutes.
 
-With ``--large`` only the second, with ``--small`` only the first. Random graphs, seed 0; threads by ``--threads``.
+``--small``, ``--large`` or ``--solves`` does only the first, second or third. Random graphs, seed 0; threads by
+``--threads``.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
@@ -55,19 +58,24 @@ def ratios(order: int, nodes: int, entries: int, rounds: int) -> None:
     cases = {"one space": one_space, "K separate solves": lambda: given.filter(op, x, method="exact"),
              "pole by pole": pole_by_pole}  # fmt: skip
     with torch.no_grad():
-        # the filter has the constant term, too
-        whole = one_space() + conv.constant.detach() * x
-        assert torch.allclose(whole, cases["K separate solves"](), atol=1e-4)
-        assert torch.allclose(whole, pole_by_pole() + conv.constant.detach() * x, atol=1e-4)
+        found: dict[str, torch.Tensor] = {}
         times: dict[str, list[tuple[float, float]]] = {name: [] for name in cases}
+
+        def run(name: str) -> None:
+            found[name] = cases[name]()
+
         for number in range(rounds):
             for name in list(cases) if number % 2 else list(cases)[::-1]:
-                times[name].append(timed(cases[name]))
+                times[name].append(timed(partial(run, name)))
+        # the filter has the constant term, too
+        whole = found["one space"] + conv.constant.detach() * x
+        assert torch.allclose(whole, found["K separate solves"], atol=1e-4)
+        assert torch.allclose(found["one space"], found["pole by pole"], atol=1e-4)
     print(f"order {order}, {nodes:,} nodes, {op.nnz:,} entries, {rounds} rounds:")
-    for name, found in times.items():
-        clock, processor = (statistics.median(pair[k] for pair in found) for k in (0, 1))
+    for name, pairs in times.items():
+        clock, processor = (statistics.median(pair[k] for pair in pairs) for k in (0, 1))
         quotients = [
-            statistics.median(one[k] / own[k] for one, own in zip(found, times["one space"], strict=True))
+            statistics.median(one[k] / own[k] for one, own in zip(pairs, times["one space"], strict=True))
             for k in (0, 1)
         ]
         shown = "" if name == "one space" else f"; {quotients[0]:.2f} times as long ({quotients[1]:.2f} of a processor)"
@@ -98,15 +106,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--solves", action="store_true")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    if not given.large:
+    ratios(4, 1000, 5000, 1)  # compile
+    every = not (given.small or given.large or given.solves)
+    if given.small or every:
         for order in (4, 8):
             ratios(order, 50_000, 1_000_000, given.rounds)
-    if not given.small:
+    if given.large or every:
         step(1_000_000, 10_000_000)
+    if given.solves or every:
+        ratios(4, 1_000_000, 10_000_000, 1)
 
 
 if __name__ == "__main__":

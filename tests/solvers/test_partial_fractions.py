@@ -90,7 +90,7 @@ def test_a_product_that_lies_once_is_found_and_mended(monkeypatch: pytest.Monkey
     """The residual of the sum is larger than the recursion's own; each system is solved and refined then."""
     op, inputs = operator(), problem()
     truth = dense(op.to_dense(), *inputs)
-    honest, calls = module._product, [0]
+    honest, calls = module.product_of, [0]
 
     def lying(matrix: tuple[Tensor, ...]) -> Callable[..., Tensor]:
         product = honest(matrix)
@@ -103,7 +103,7 @@ def test_a_product_that_lies_once_is_found_and_mended(monkeypatch: pytest.Monkey
 
     direction = numbers(*truth.shape, seed=9)
     expected = torch.autograd.grad((truth * direction).sum(), inputs)
-    monkeypatch.setattr(module, "_product", lying)
+    monkeypatch.setattr(module, "product_of", lying)
     log: list[Statistics] = []
     ours = partial_fractions(op, *inputs, statistics=log)
     assert_near(ours, truth, 1e-9)

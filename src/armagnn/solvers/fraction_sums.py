@@ -12,7 +12,8 @@ from torch import Tensor
 
 from armagnn import kernels
 from armagnn.kernels import column_dots
-from armagnn.solvers.conjugate_gradients import TOLERANCE, power_of_two
+from armagnn.operators.all_rows import AllRows
+from armagnn.solvers.conjugate_gradients import ONE, TOLERANCE, power_of_two
 from armagnn.solvers.iteration import Statistics
 from armagnn.solvers.krylov_sums import Array, krylov_sums
 from armagnn.solvers.shifted_systems import shifted_systems
@@ -20,7 +21,7 @@ from armagnn.solvers.shifted_systems import shifted_systems
 ADVICE: Final = "raise max_iter or tol, or keep the poles away from [-1, 1]"
 
 
-def _product(matrix: tuple[Any, ...]) -> Callable[..., Tensor]:
+def product_of(matrix: tuple[Any, ...]) -> Callable[..., Tensor]:
     """Return what multiplies by M, into a given tensor where the device's kernel can."""
     multiply, (rowptr, col, value) = kernels.backend(matrix[2].device).gcs, matrix[:3]
     return lambda x, out=None: multiply(rowptr, col, value, x, None, None, "none", 0.0, target=out)
@@ -31,17 +32,8 @@ def complex_numbers(t: Tensor) -> Array:
     return np.asarray(torch.complex(t[:, 0].double(), t[:, 1].double()).cpu().numpy())
 
 
-def _systems(
-    matrix: tuple[Any, ...], y: Tensor, a: Tensor, tol: float | None, max_iter: int
-) -> tuple[Tensor, Tensor, Statistics]:
-    """Return all Z_k, all M Z_k, and how they were found."""
-    found = shifted_systems(_product(matrix), y.contiguous(), a, tol, max_iter)
-    found[2]._warn("conjugate gradients", ADVICE)
-    return found
-
-
 def sum_of_fractions(
-    matrix: tuple[Any, ...],
+    product: Callable[..., Tensor],
     y: Tensor,
     a: Tensor,
     b: Tensor,
@@ -49,26 +41,28 @@ def sum_of_fractions(
     max_iter: int,
     other: Tensor | None = None,
     slopes: bool = False,
+    over: AllRows = ONE,
 ) -> tuple[Tensor, Array, Array, Statistics]:
     r"""Return :math:`\sum_k \mathrm{Re}\, b_k Z_k`, :math:`\langle Z_k, X \rangle`, and its slopes by a_k.
 
     The residual of the sum is computed, with one product: that of all systems together. Where it is larger
-    than the tolerance and rounding errors excuse, each system is solved and refined.
+    than the tolerance and rounding errors excuse, each system is solved and refined. Where every rank holds some rows
+    of Y, ``over`` adds up over them; the second and the third result are then the rank's part of a sum over ranks.
     """
     tol = TOLERANCE[y.dtype] if tol is None else tol
-    product, poles, residues = _product(matrix), complex_numbers(a), complex_numbers(b)
-    scale = power_of_two(y)
+    poles, residues = complex_numbers(a), complex_numbers(b)
+    scale = power_of_two(y, over)
     right = y / scale
-    sound = torch.isfinite(right).all(0)
+    sound = over.total((~torch.isfinite(right)).sum(0)) == 0
     if not bool(sound.all()):
         right = torch.where(sound, right, 0.0)
     weights = [dict(enumerate(residues)), dict(enumerate(poles * residues))]
-    found = krylov_sums(product, right, poles, weights, tol, max_iter, other, slopes)
+    found = krylov_sums(product, right, poles, weights, tol, max_iter, other, slopes, over)
     out, again = found.values
     statistics = found.statistics
     if not statistics.failed:
         residual = product(again).sub_(out).addcmul_(right, torch.from_numpy(residues.real.sum(0)).to(right))
-        size, left = (column_dots(t, t).sqrt().cpu().numpy() for t in (right, residual))
+        size, left = (over.total(column_dots(t, t)).sqrt().cpu().numpy() for t in (right, residual))
         weight = np.abs(residues).sum(0)
         unit = np.where(weight * size > 0, weight * size, 1.0)
         met = left <= tol * unit
@@ -78,10 +72,10 @@ def sum_of_fractions(
             met = left <= np.maximum(tol * unit, np.minimum(4 * torch.finfo(y.dtype).eps * rounding, tol**0.5 * unit))
         statistics.residual = float((left / unit).max(initial=0.0))
         if not met.all():
-            z, image, statistics = shifted_systems(product, right, a, tol, max_iter)
+            z, image, statistics = shifted_systems(product, right, a, tol, max_iter, over)
             out = combined(b, z)
             if other is not None:
-                answers = shifted_systems(product, other, a, tol, max_iter)[0]
+                answers = shifted_systems(product, other, a, tol, max_iter, over)[0]
                 found = replace(found, products=pairs(z, [(other, None)] * len(z)), slopes=pairs(image, answers))
     else:
         statistics.residual = max(trace[-1] for trace in statistics.residuals if trace)
@@ -127,12 +121,22 @@ def sides(a: Tensor, b: Tensor, z: Tensor, adjoint: Tensor) -> tuple[Tensor, Ten
 
 
 def by_value_of(
-    matrix: tuple[Any, ...], a: Tensor, b: Tensor, y: Tensor, g: Tensor, tol: float | None, max_iter: int, out: Tensor
+    product: Callable[..., Tensor],
+    a: Tensor,
+    b: Tensor,
+    y: Tensor,
+    g: Tensor,
+    tol: float | None,
+    max_iter: int,
+    add: Callable[[Tensor, Tensor], None],
+    over: AllRows = ONE,
 ) -> tuple[Tensor, Array, Array, Statistics]:
-    """Write the gradient by the operator's values, and return what `sum_of_fractions` does."""
+    """Return what `sum_of_fractions` does; of each pole, give ``add`` the `sides` of the gradient by the values."""
     columns = y.shape[1]
-    both, image, statistics = _systems(matrix, torch.cat([y, g], 1), a.repeat(1, 1, 2), tol, max_iter)
+    wide, factors = torch.cat([y, g], 1), a.repeat(1, 1, 2)
+    both, image, statistics = shifted_systems(product, wide, factors, tol, max_iter, over)
+    statistics._warn("conjugate gradients", ADVICE)
     z, adjoint, image = both[..., :columns], both[..., columns:], image[..., columns:]
     for parts in zip(a, b, z, adjoint, strict=True):
-        out += kernels.backend(g.device).sddmm(matrix[0], matrix[1], *sides(*parts))
+        add(*sides(*parts))
     return combined(b, adjoint), pairs(adjoint, [(y, None)] * len(a)), pairs(image, z), statistics

@@ -32,7 +32,8 @@ class Sums:
     Attributes:
         values: the sums, shape (O, N, C).
         statistics: with a trace for each of the P factors: of the recursion's own residuals, relative to \|Y\|.
-        products: :math:`\langle z_k, x \rangle` with the columns of another matrix, shape (P, C), complex.
+        products: :math:`\langle z_k, x \rangle` with the columns of another matrix, shape (P, C), complex; where each
+            rank has some rows, the part of these.
         slopes: the derivatives of the products by a_k, likewise.
         alpha: the diagonal of T, of each step, shape (C).
         beta: what stands before it in each row of T, shape (C).
@@ -139,7 +140,7 @@ def krylov_sums(
         if made is not after:
             after.copy_(made)
         alpha = _total(column_dots(after, here), over) / length**2
-        along = None if other is None else _total(column_dots(here, other), over) / length
+        along = None if other is None else _total(column_dots(here, other), ONE) / length
         small.take(alpha, beta, length, along)
         alphas.append(alpha)
         betas.append(beta)

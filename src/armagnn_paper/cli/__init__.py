@@ -47,6 +47,7 @@ COMMANDS: Final[dict[str, Lazy | Group]] = {
             "response": Lazy(f"{EXPERIMENTS}:response", "Figures 2 and 3: responses of layers, random and trained."),
             "training-time": Lazy(f"{EXPERIMENTS}:training_time", "Figure 4: how long trainings take."),
             "heterophily": Lazy(f"{EXPERIMENTS}:heterophily", "Leads over GCN on the heterophily sets."),
+            "gains": Lazy(f"{EXPERIMENTS}:gains", "What layers trained on heterophilous graphs do to each frequency."),
             "learned": Lazy(f"{EXPERIMENTS}:learned", "What a trained run does to the spectrum of its input."),
             "claims": Lazy(f"{EXPERIMENTS}:claims", "The paper's claims, measured on trained networks."),
         },

@@ -19,7 +19,7 @@ from armagnn.sealed import rows_csv, write_sealed
 from armagnn.spectral.plot import check_format, picture
 from armagnn.training import Run
 from armagnn_paper import convergence as theorem_1
-from armagnn_paper import forecast, heterophily_section, responses
+from armagnn_paper import forecast, heterophily_section, layer_gains, responses
 from armagnn_paper import training_time as times
 from armagnn_paper.claims import RUNS, measure, rows_of, summary_table
 from armagnn_paper.claims_changes import ROBUSTNESS, TRANSFER
@@ -140,6 +140,31 @@ def heterophily(
     check_writable(out)
     write_atomic(out, heterophily_section.draw(heterophily_section.read(results / "heterophily.csv")))
     output_console().print(f"Written to {out}", highlight=False, soft_wrap=True)
+
+
+def gains(
+    dataset: Annotated[
+        list[str] | None, typer.Option(help=f"One of {', '.join(layer_gains.DATASETS)}; may be repeated.")
+    ] = None,
+    method: Annotated[list[str] | None, typer.Option(help="arma or rational; by default both.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1.")] = "cpu",
+    results: Annotated[Path, typer.Option(help="The gains; what is there is not trained again.")] = Path(
+        "results", "layer-gains.csv"
+    ),
+    out: Annotated[Path, typer.Option(help="The picture.")] = Path("figures", "layer-gains.png"),
+) -> None:
+    """Gains of the layers of the networks of the heterophily tables: chosen setting, split 0, seed 0.
+
+    Minesweeper takes minutes on a GPU, and long on a processor.
+    """
+    check_format(out)
+    check_writable(results, out)
+    datasets = [choice("dataset", each, layer_gains.DATASETS) for each in dataset or layer_gains.DATASETS]
+    methods = [choice("method", each, layer_gains.METHODS) for each in method or layer_gains.METHODS]
+    console = output_console()
+    for line in layer_gains.run(results, datasets, methods, device):
+        console.print(line, highlight=False)
+    _save(layer_gains.draw(results), out, console)
 
 
 def response(

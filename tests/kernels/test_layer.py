@@ -33,8 +33,7 @@ def test_a_backward_step_in_one_pass(
 ) -> None:
     op = GraphOperator.from_edge_index(torch.randint(0, 30, (2, 90)), 30, dtype=torch.float64)
     x, calls = torch.randn(shape, dtype=torch.float64), []
-    monkeypatch.setattr(cpu, "takes_signals", reference.takes_signals)  # signals have a way of their own there
-    monkeypatch.setattr(cpu, "takes_small", reference.takes_small)  # and small graphs
+    monkeypatch.setattr(cpu, "plan", reference.plan)  # signals and small graphs have ways of their own there
     for steps, act in itertools.product((1, 2, 4), ("relu", "tanh")):
         conv = ARMAConv(4, 6, 3, steps, shared_weights=shared, dropout=p, act=act, init=init).double()
         truth = gradients(conv, x, op)

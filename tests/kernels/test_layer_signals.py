@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
-from armagnn import GraphOperator, kernels
-from armagnn.kernels import layer_plan
+from armagnn import GraphOperator
 from armagnn.kernels.random import source
 from armagnn.nn import ARMAConv
 from nn.arma_oracle import arma, random_graph
@@ -21,6 +20,9 @@ from oracles import Graph
 from strategies import graphs
 
 pytest.importorskip("numba")
+
+from armagnn.kernels.backends import Layer
+from armagnn.kernels.cpu import layer_plan, members
 
 ACTS = {"relu": torch.relu, None: lambda z: z, "leaky_relu": F.leaky_relu, "elu": F.elu}
 F64 = torch.float64
@@ -30,13 +32,15 @@ F64 = torch.float64
 def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """How many signals the batches had that were taken one by one."""
     batches: list[int] = []
-    real = kernels.arma_signals
+    real = members.forward
 
-    def spy(*args: Any) -> Tensor:
-        batches.append(args[4].shape[:-2].numel())
-        return real(*args)
+    def spy(layer: Layer, keep: bool) -> tuple[Tensor, list[Tensor]]:
+        assert layer.x is not None
+        if not layer.trials:
+            batches.append(layer.x.shape[:-2].numel())
+        return real(layer, keep)
 
-    monkeypatch.setattr(kernels, "arma_signals", spy)
+    monkeypatch.setattr(members, "forward", spy)
     return batches
 
 

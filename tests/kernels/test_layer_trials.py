@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from armagnn import CSR, GraphOperator
-from armagnn.kernels import backend, layer_plan, layer_products, reference
+from armagnn.kernels import backend, cpu, layer_products, reference
+from armagnn.kernels import layer as fused
 from armagnn.kernels.random import source
 from armagnn.nn import ARMAConv
 from armagnn.nn import arma_conv as module
@@ -54,6 +55,8 @@ def test_the_axis_of_the_trials_may_follow_that_of_the_features(kind: str, monke
 
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the trials one by one wherever that can be done, also where it is slower."""
+    from armagnn.kernels.cpu import layer_plan
+
     monkeypatch.setattr(layer_plan, "FEWEST", 1)
     monkeypatch.setattr(layer_plan, "NARROWEST", 1)
 
@@ -81,13 +84,13 @@ def test_one_step_trial_by_trial(kind: str, rate: str, axis: str, monkeypatch: p
 def stack_by_stack(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that collects the passes that go stack by stack."""
     pytest.importorskip("numba")
-    from armagnn.kernels.cpu import layer_of_trials
+    from armagnn.kernels.cpu import members
 
     done: list[str] = []
     for name in ("forward", "backward"):
-        real = getattr(layer_of_trials, name)
+        real = getattr(members, name)
         spy = lambda *args, name=name, real=real: done.append(name) or real(*args)  # noqa: E731
-        monkeypatch.setattr(layer_of_trials, name, spy)
+        monkeypatch.setattr(members, name, spy)
     return done
 
 
@@ -162,7 +165,7 @@ def test_a_second_derivative_of_trials_one_by_one(monkeypatch: pytest.MonkeyPatc
     for usable in (True, False):
         with monkeypatch.context() as patch:
             if not usable:
-                patch.setattr(module, "usable_by_trials", lambda *_: False)
+                patch.setattr(fused, "usable_by_trials", lambda *_: False)
             first = torch.autograd.grad(problem.mapped().square().sum(), problem.leaves, create_graph=True)
             found.append(torch.autograd.grad(sum(g.square().sum() for g in first), problem.leaves))
     for ours, truth in zip(*found, strict=True):
@@ -180,7 +183,7 @@ def test_weights_that_lie_as_the_product_wants_them_are_not_copied(monkeypatch: 
     assert {weight.data_ptr() for weight in weights} < set(places)
 
 
-def test_the_layer_of_trials_by_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_members_by_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layer_products, "backend", lambda _: reference)
     for kind in KINDS:
         check(Problem(kind, "tensor", num_stacks=2, num_layers=2), monkeypatch)
@@ -325,7 +328,7 @@ def test_a_rate_on_the_device_is_that_of_a_trial_alone(kind: str, steps: int, mo
 
 def test_a_rate_on_the_device_with_many_signals(monkeypatch: pytest.MonkeyPatch) -> None:
     """They too go through the layer as one operation."""
-    monkeypatch.setattr(layer_plan, "SIGNALS", 10**9)  # but not one by one
+    monkeypatch.setattr(cpu, "plan", reference.plan)  # but not one by one
     monkeypatch.setattr(module.Recursion, "run", lambda *_: pytest.fail("step by step"))
     conv, op, x = ARMAConv(4, 3, 2, 2).double(), operator(), numbers(5, NODES, 4).requires_grad_()
     results = []

@@ -150,7 +150,7 @@ def test_linear_steps_are_the_recursion_of_eq_8() -> None:
 def test_skip_product_is_computed_once_per_forward(monkeypatch: pytest.MonkeyPatch) -> None:
     x, op, _ = problem()
     conv, products = make(4, 3, 2, 5), []
-    monkeypatch.setattr(cpu, "takes_small", reference.takes_small)
+    monkeypatch.setattr(cpu, "plan", reference.plan)
     original = cpu.affine
     monkeypatch.setattr(cpu, "affine", lambda *a: products.append(a[1].data_ptr()) or original(*a))
     conv(x, op)
@@ -160,7 +160,7 @@ def test_skip_product_is_computed_once_per_forward(monkeypatch: pytest.MonkeyPat
 
 def test_input_is_propagated_on_the_cheaper_side_of_w0(monkeypatch: pytest.MonkeyPatch) -> None:
     widths: list[int] = []
-    monkeypatch.setattr(cpu, "takes_small", reference.takes_small)
+    monkeypatch.setattr(cpu, "plan", reference.plan)
     original = cpu.gcs
     monkeypatch.setattr(cpu, "gcs", lambda *a: widths.append(a[3].shape[1]) or original(*a))
     for fin, fout, expected in ((2, 8, 2), (32, 4, 8)):

@@ -8,10 +8,10 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
 `ops`          the registered operators; `ops_rules`: their derivatives, backwards and forwards, and
                rules for vmap; `transforms`: batches of gradients
 `layer`        a whole ARMA layer as one operation, alone, for many trials under vmap, and for many signals
-`layer_products`  its passes product by product, on any device; `layer_plan`: where a processor takes members one by one
+`layer_products`  its passes product by product, on any device
 `reference`    plain torch: the oracle in tests and the fall-back where nothing faster is installed
 `cpu`          numba kernels for the processor, built on `cpu/gather`, `cpu/tile` (vector code), `cpu/threads`,
-               `cpu/compile`; `cpu/sparse`, ...: one idea each
+               `cpu/compile`; `cpu/layer_plan`: how it runs a layer
 `gpu`          Triton kernels for the GPU
 `aggregation`  attention over neighbours and their maximum, values and gradients
 `lanczos`      vectors of the recursion that solves for many poles at once; by numba: `cpu/lanczos_rows`
@@ -23,10 +23,9 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
 
 from armagnn.kernels import ops_rules  # noqa: F401  the operators have no gradients before
 from armagnn.kernels.aggregation import added_attention, neighbour_attention, neighbour_max
-from armagnn.kernels.backends import backend, compiled_assembly, cut_rows, keep_rows_whole
+from armagnn.kernels.backends import Settings, backend, compiled_assembly, cut_rows, keep_rows_whole
 from armagnn.kernels.lanczos import StateUpdate, blank, column_dots, combine_states, lanczos_vector
-from armagnn.kernels.layer import arma_layer, arma_signals, arma_small, usable, usable_by_signals, usable_on_small
-from armagnn.kernels.layer_products import Settings
+from armagnn.kernels.layer import arma_layer
 from armagnn.kernels.ops import (
     ACTIVATIONS,
     dropout,
@@ -48,8 +47,6 @@ __all__ = [
     "StateUpdate",
     "added_attention",
     "arma_layer",
-    "arma_signals",
-    "arma_small",
     "backend",
     "blank",
     "block_product",
@@ -71,7 +68,4 @@ __all__ = [
     "stack_matmul",
     "stack_mean",
     "transpose",
-    "usable",
-    "usable_by_signals",
-    "usable_on_small",
 ]

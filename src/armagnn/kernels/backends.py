@@ -6,7 +6,7 @@ import functools
 import importlib.util
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -18,6 +18,67 @@ _HAS_NUMBA: Final = importlib.util.find_spec("numba") is not None
 _HAS_TRITON: Final = importlib.util.find_spec("triton") is not None
 
 Pair = tuple[Tensor, Tensor]
+
+
+Matrix = tuple[Any, ...]
+"""A sparse matrix and its transpose: (rowptr, col, value, t_rowptr, t_col, t_value, ...)."""
+
+
+class Settings(NamedTuple):
+    """X(0), T, K, F_out, whether X is propagated before W0, dropout (a tensor if trials have their own), activation.
+
+    With ``recompute`` the states are not kept for the backward pass, which computes them again.
+    """
+
+    init: str
+    steps: int
+    stacks: int
+    width: int
+    early: bool
+    p: float | Tensor
+    act: str
+    slope: float
+    recompute: bool = False
+
+
+class Layer(NamedTuple):
+    """An ARMA layer of one network, or those of R trials: then the weights begin with an axis of R.
+
+    Attributes:
+        settings: what is not a tensor.
+        trials: R, or 0 for one network.
+        op: the operator; its values are fixed.
+        sparse: X as a matrix, behind which the permutation of its transpose stands; each trial may have values of its
+            own, (R, E). None for a dense X.
+        seed: of the dropout masks, (1) or (R), or None.
+        x: X dense. Of one network (..., N, F_in), the leading axes being signals; of trials (R, N, F_in), or (N, F_in)
+            for all. None for a sparse X.
+        w0: W0, (F_in, K, F_out), or None.
+        w: W, (1 or T - 1, K, F_out, F_out), or None.
+        v: V, (1 or T, F_in, K, F_out).
+        bias: (1 or T, K, F_out), or None.
+    """
+
+    settings: Settings
+    trials: int
+    op: Matrix
+    sparse: Matrix | None
+    seed: Tensor | None
+    x: Tensor | None
+    w0: Tensor | None
+    w: Tensor | None
+    v: Tensor
+    bias: Tensor | None
+
+
+class Plan(Protocol):
+    """How a layer runs, both ways: a module, such as `layer_products`."""
+
+    def forward(self, t: Layer, keep: bool) -> tuple[Tensor, list[Any]]:
+        """Return the mean of the stacks, (..., N, F_out) or (R, N, F_out), and tensors for `backward` if ``keep``."""
+
+    def backward(self, t: Layer, g: Tensor, kept: list[Any], needs_x: bool, consume: bool) -> tuple[Tensor | None, ...]:
+        """Return the gradients of x, w0, w, v and the bias; it may write over what was kept if it may ``consume``."""
 
 
 class Backend(Protocol):
@@ -126,14 +187,8 @@ class Backend(Protocol):
     ) -> None:  # fmt: skip
         """Take one step of Adam in place, with rates lr (R) and decays (R) for the trials along an axis."""
 
-    def members(self, layer: Any) -> Members | None:
-        """Return what takes the trials of a layer, `armagnn.kernels.layer_plan.Tensors`, one by one; None for no."""
-
-    def takes_signals(self, layer: Any) -> bool:
-        """Return whether many signals, of which the layer has one, go one by one through it."""
-
-    def takes_small(self, settings: Any, op: tuple[Any, ...], x: Tensor, weights: tuple[Tensor | None, ...]) -> bool:
-        """Return whether a layer without dropout is done in one call: see `armagnn.kernels.layer.arma_small`."""
+    def plan(self, layer: Layer) -> Plan | None:
+        """Return what runs a layer; None for `armagnn.kernels.layer_products`."""
 
     def early_step(
         self, x: Tensor, propagated: Tensor, v: Tensor, w0: Tensor, bias: Tensor | None, w: Tensor | None, act: str,
@@ -152,16 +207,6 @@ class Backend(Protocol):
         self, blocks: Any, all_starts: Tensor, ids: Tensor, rows: int, nonzeros: int, index: torch.dtype
     ) -> Any:
         """Return what `armagnn.kernels.slicing.Slicer.take_padded` promises, made at once; None for no."""
-
-
-class Members(Protocol):
-    """What takes the trials of a layer one by one, both ways; ``t`` is a `armagnn.kernels.layer_plan.Tensors`."""
-
-    def forward(self, t: Any, keep: bool) -> tuple[Tensor, list[Tensor]]:
-        """Return the mean of the stacks, shape (N * R, F_out), and what `backward` needs."""
-
-    def backward(self, t: Any, g: Tensor, kept: list[Tensor], needs_x: bool) -> tuple[Tensor | None, ...]:
-        """Return the gradients of X, W0, W, V and the bias."""
 
 
 def backend(device: torch.device | str) -> Backend:

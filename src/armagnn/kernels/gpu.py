@@ -25,8 +25,7 @@ from armagnn.kernels.reference import LONG, Segments, cut_long_rows
 
 sort_coo, transpose = reference.sort_coo, reference.transpose  # integer sorts: torch's are as good as any
 affine, finish, stack_matmul = reference.affine, reference.finish, reference.stack_matmul
-stack_mean, nonzeros = reference.stack_mean, reference.nonzeros
-members, takes_signals, takes_small = reference.members, reference.takes_signals, reference.takes_small
+stack_mean, nonzeros, plan = reference.stack_mean, reference.nonzeros, reference.plan
 early_step, late_step = gpu_dense.early_step, gpu_dense.late_step
 outer, trial_products = gpu_products.outer, gpu_products.trial_products
 MOST_CHANNELS, adam, take_padded = gpu_dense.MOST_CHANNELS, gpu_dense.adam, gpu_slicing.take_padded

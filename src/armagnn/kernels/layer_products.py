@@ -2,65 +2,98 @@
 
 Trials are an axis here too. R layers run as one, with all that belongs to a node side by side: states of shape
 (N, R * K * F_out), which the operator propagates like any others, and W as R * K stacks. Only what mixes the features
-of X (V and W0), dropout and the mean over the stacks know that there are trials. Where they do better one by one
-(`layer_plan`), they go that way instead.
+of X (V and W0), dropout and the mean over the stacks know that there are trials. Any device can run a layer so; where
+a backend has a better plan, it says so.
 """
 
 from __future__ import annotations
-
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from armagnn.kernels import reference
-from armagnn.kernels.backends import Members, backend
-from armagnn.kernels.layer_plan import Tensors
+from armagnn.kernels.backends import Layer, Matrix, backend
 from armagnn.kernels.reference import gradient_of_activation
 
 CHUNK = 1 << 14
 """The fewest rows that are multiplied at a time where the product replaces its input; an eighth of many rows."""
 
-Matrix = tuple[Any, ...]
+
+def forward(t: Layer, keep: bool) -> tuple[Tensor, list[Tensor | None]]:
+    """Return the mean of the stacks, and if ``keep`` L X (if X was propagated first) and the states."""
+    run = LayerRun(t)
+    out, propagated, states = run.forward(keep)
+    return run.of_nodes(out, (t.trials,) if t.trials else run.shape), [propagated, *states]
 
 
-class Settings(NamedTuple):
-    """X(0), T, K, F_out, whether X is propagated before W0, dropout (a tensor if trials have their own), activation.
-
-    With ``recompute`` the states are not kept for the backward pass, which computes them again.
-    """
-
-    init: str
-    steps: int
-    stacks: int
-    width: int
-    early: bool
-    p: float | Tensor
-    act: str
-    slope: float
-    recompute: bool = False
+def backward(
+    t: Layer, g: Tensor, kept: list[Tensor], needs_x: bool, consume: bool = False
+) -> tuple[Tensor | None, ...]:
+    """Return the gradients of X, W0, W, V and the bias; they may ``consume`` what was kept."""
+    run, (propagated, *states) = LayerRun(t), kept
+    x_grad, *found = run.backward(run.by_node(g), propagated, states, needs_x, consume)
+    return None if x_grad is None else run.of_nodes(x_grad, run.shape), *run.as_given(found)
 
 
 class LayerRun:
-    """One forward or backward pass over the tensors of a layer.
+    """One forward or backward pass over a layer, its tensors arranged as the products want them.
 
-    With R ``trials`` the tensors are those of `arma_layer` with R * K stacks. X is then what all trials share (sparse,
-    or dense of shape (N, F_in)); or a sparse matrix with values (R, nonzeros); or dense of shape (N, R, F_in), each
-    trial its own: then W0 and V hold one matrix for each trial, shape (R, F_in, K * F_out), before anything else.
-    Without trials (0) there is one network, and X may be a batch of signals.
+    X is sparse; or dense, of shape (N * batch, F_in), the nodes first, which all trials share; or (N, R, F_in), each
+    trial its own. Then W0 and V hold one matrix for each trial, (R, F_in, K * F_out) and (1 or T, R, F_in, K * F_out).
+    Else those of all trials stand side by side, (F_in, R * K * F_out) and (1 or T, F_in, R * K * F_out), as one network
+    has them. W is (1 or T - 1, R * K, F_out, F_out), the bias (1 or T, R * K * F_out).
     """
 
-    def __init__(
-        self, settings: Settings, op: Matrix, sparse: Matrix | None, x: Tensor | None, like: Tensor, trials: int = 0
-    ) -> None:
-        self.settings, self.op, self.sparse, self.x = settings, op, sparse, x
-        self.kernels = backend(like.device)
+    def __init__(self, t: Layer) -> None:
+        settings = self.settings = t.settings
+        self.op, self.sparse, self.seed = t.op, t.sparse, t.seed
+        self.kernels = backend(t.v.device)
         self._ready: dict[bool, Matrix] = {}
-        self.trials, self.layers = trials, max(trials, 1)
-        self.nodes = op[0].shape[0] - 1
-        self.rows = self.nodes if x is None or trials else x.shape[0]
+        self.trials, self.layers = t.trials, max(t.trials, 1)
+        self.nodes = t.op[0].shape[0] - 1
+        self.shape = () if t.x is None else t.x.shape[:-2]  # of trials or signals
+        own = bool(t.trials) and len(self.shape) == 1
+        self.x = None if t.x is None else self.by_node(t.x)
+        if self.x is not None and own:
+            self.x = self.x.view(self.nodes, t.trials, -1)
+        self.rows = self.nodes if self.x is None or t.trials else self.x.shape[0]
         self.batch = self.rows // self.nodes
         self.channels = self.layers * settings.stacks * settings.width
+        # where the trials stand in W0, W, V and the bias, and the first of the axes that are one then
+        self._places, self._given = (1 - own, 1, 2 - own, 1), (t.w0, t.w, t.v, t.bias)
+        joined = (1 + own, None, 2 + own, 1)
+        self.w0, self.w, v, self.bias = map(self._arranged, self._given, self._places, joined)
+        assert v is not None
+        self.v = v
+
+    def _arranged(self, weight: Tensor | None, place: int, first: int | None) -> Tensor | None:
+        if weight is None or (first is None and not self.trials):
+            return weight
+        moved = weight.movedim(0, place) if self.trials else weight
+        return moved.flatten(1, 2) if first is None else moved.flatten(first)
+
+    def as_given(self, gradients: list[Tensor | None]) -> list[Tensor | None]:
+        """Return gradients of the arranged weights in the shapes of those that were given."""
+        found = list(gradients)
+        for number, (gradient, given, place) in enumerate(zip(gradients, self._given, self._places, strict=True)):
+            if gradient is not None and given is not None:
+                moved = given.movedim(0, place) if self.trials else given
+                back = gradient.view(moved.shape)
+                found[number] = back.movedim(place, 0) if self.trials else back
+        return found
+
+    def by_node(self, x: Tensor) -> Tensor:
+        """Return (..., N, F), of signals or trials, with the nodes first, (N * ..., F)."""
+        if x.dim() == 2:
+            return x.contiguous()
+        batch, width = x.shape[:-2].numel(), x.shape[-1]
+        return x.reshape(batch, self.nodes, width).transpose(0, 1).reshape(self.nodes * batch, width)
+
+    def of_nodes(self, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """Return the numbers of nodes, as `by_node` has them, for signals or trials of this shape: (..., N, F)."""
+        if not shape:
+            return x
+        return x.view(self.nodes, -1, x.shape[-1]).transpose(0, 1).reshape(*shape, self.nodes, x.shape[-1])
 
     def times(self, x: Tensor, weight: Tensor) -> Tensor:
         """Return ``x W`` for a dense x that may differ from trial to trial, shape (N * batch, R * columns of W)."""
@@ -165,11 +198,9 @@ class LayerRun:
         s = self.settings
         return self.kernels.stack_mean(h.view(self.rows * self.layers, s.stacks, s.width))
 
-    def forward(
-        self, seed: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None, keep: bool
-    ) -> tuple[Tensor, Tensor | None, list[Tensor]]:
+    def forward(self, keep: bool) -> tuple[Tensor, Tensor | None, list[Tensor]]:
         """Return the mean of the stacks, and if ``keep`` L X (if X was propagated first) and the states."""
-        s = self.settings
+        s, seed, w0, w, v, bias = self.settings, self.seed, self.w0, self.w, self.v, self.bias
         propagated: Tensor | None = None
         skip: Tensor | None = None
         ahead: Tensor | None = None  # the state times the next W, where a kernel has made it in passing
@@ -206,27 +237,11 @@ class LayerRun:
         """Return the state times the W of step t."""
         return self.kernels.stack_matmul(self.stacked(state), w[min(t, w.shape[0]) - 1])
 
-    def members(
-        self, seed: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None
-    ) -> tuple[Members, Tensors] | None:
-        """Return what takes the trials one by one through the layer, and them; None if they go side by side."""
-        if w0 is None or not self.trials:
-            return None
-        tensors = self.tensors(seed, w0, w, v, bias)
-        found = self.kernels.members(tensors)
-        return None if found is None else (found, tensors)
-
-    def tensors(
-        self, seed: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None
-    ) -> Tensors:
-        """Return all that the layer is made of."""
-        return Tensors(self.settings, self.trials, self.op, self.sparse, self.x, seed, w0, w, v, bias)
-
     def backward(
-        self, g: Tensor, seed: Tensor | None, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None,
-        propagated: Tensor | None, states: list[Tensor], needs_x: bool, consume: bool,
-    ) -> tuple[Tensor | None, ...]:  # fmt: skip
-        """Return the gradients of x, w0, w, v and bias."""
+        self, g: Tensor, propagated: Tensor | None, states: list[Tensor], needs_x: bool, consume: bool
+    ) -> tuple[Tensor | None, ...]:
+        """Return the gradients of X and of the arranged weights."""
+        seed, w0, w, v, bias = self.seed, self.w0, self.w, self.v, self.bias
         s, shared = self.settings, v.shape[0] == 1
         x_grad: Tensor | None = None
         w0_grad: Tensor | None = None

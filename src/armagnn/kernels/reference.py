@@ -183,19 +183,9 @@ def take_padded(*_: Any) -> None:
     return
 
 
-def members(layer: Any) -> None:
-    """Return None: the trials of a layer go side by side."""
+def plan(layer: Any) -> None:
+    """Return None: a layer goes product by product."""
     return
-
-
-def takes_small(*_: Any) -> bool:
-    """Return that no layer is done in one call."""
-    return False
-
-
-def takes_signals(layer: Any) -> bool:
-    """Return False: the signals of a layer go side by side."""
-    return False
 
 
 def attends(kinds: set[torch.dtype]) -> bool:

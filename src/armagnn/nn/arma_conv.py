@@ -14,7 +14,6 @@ from torch_geometric.nn.conv import MessagePassing
 
 from armagnn import checks, kernels
 from armagnn.errors import MissingAttributeError, ParameterError, shown
-from armagnn.kernels.layer import Fixed, arma_trials, usable_by_trials
 from armagnn.kernels.transforms import refuse_transforms
 from armagnn.nn import activations, pyg
 from armagnn.nn.arma_recursion import Recursion, Weights, mean_of_stacks, next_state, outputs
@@ -24,11 +23,19 @@ from armagnn.nn.layer_registry import register_layer
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.csr import fold
 from armagnn.solvers import FixedPoint, Statistics
-from armagnn.torch_private import is_batched, needs_gradient, transforms_active
+from armagnn.torch_private import is_batched, needs_gradient
 
 INITS: Final = ("linear", "zero", "tied")
 
 torch.serialization.add_safe_globals([UninitializedParameter])  # the state of a lazy layer loads without pickle
+
+
+def _as_matrix(x: CSR) -> tuple[Any, ...]:
+    """Return X as the kernels take it, with the permutation of its transpose if each trial has values of its own."""
+    if not is_batched(x.value):
+        return x._arguments()
+    t_rowptr, t_col, perm = x._structure()
+    return x.rowptr, x.col, x.value, t_rowptr, t_col, None, perm
 
 
 @register_layer("arma", stacks="num_stacks", layers="num_layers")
@@ -193,56 +200,25 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
         x, op = self._checked(x, edge_index, edge_weight)
         if self.fixed_point is not None or not op.whole:
             return (self.stacks(x, op) if self.fixed_point is None else self._converged(x, op)).mean(0)
-        function = self._unfused(x)
-        trials = function is None and transforms_active() and len(x.shape) == 2
-        if trials and (mapped := self._of_trials(x, op)) is not None:
-            return mapped
-        settings, seed = self._settings(x), self._seed(op)
-        matrix, sparse = op._arguments(), x._arguments() if isinstance(x, CSR) else None
-        fused = function is None and kernels.usable(matrix, sparse)
-        own = self.initial_weight, self.weight, self.skip_weight, self.bias
-        if fused and seed is None and isinstance(x, Tensor) and kernels.usable_on_small(settings, matrix, x, own):
-            return kernels.arma_small(settings, matrix, partial(mean_of_stacks, settings, op), x, *own)
-        weights = self._weights()
+        function, settings, seed = self._unfused(x), self._settings(x), self._seed(op)
+        dense, sparse = (x, None) if isinstance(x, Tensor) else (None, _as_matrix(x))
+        weights = self.initial_weight, self.weight, self.skip_weight, self.bias
 
-        def again(x: Tensor | None, *rest: Any) -> Tensor:
-            *others, seed = rest
-            steps = Recursion(settings, tuple(others), seed, function)
-            return kernels.stack_mean(steps.run(op, features if x is None else x))
+        def composition(dense: Tensor | None, value: Tensor | None, *rest: Any) -> Tensor:
+            *own, seed, rate = rest
+            source: Any = x if dense is None else dense
+            if sparse is not None and value is not sparse[2]:  # the values of another trial
+                rowptr, col, _, t_rowptr, t_col, _, perm, *_ = sparse
+                moved = t_rowptr, t_col, perm
+                source = CSR(rowptr, col, value, x.shape, transposed=moved, check_invariants=False)  # type: ignore[arg-type]
+            given = settings if rate is None else settings._replace(p=rate)
+            return mean_of_stacks(given, op, source, tuple(own), seed, function)
 
-        if fused and isinstance(x, Tensor) and kernels.usable_by_signals(settings, matrix, x, weights):
-            return kernels.arma_signals(settings, matrix, again, seed, x, *weights)
-        features = self._folded(x)
-        dense = features if isinstance(features, Tensor) else None
-        if fused:
-            out = kernels.arma_layer(settings, matrix, sparse, again, seed, dense, *weights)
-        else:
-            out = again(dense, *weights, seed)
-        return out if len(x.shape) == 2 else self._signals(out.unsqueeze(1), x.shape).squeeze(0)
-
-    def _of_trials(self, x: Tensor | CSR, op: GraphOperator) -> Tensor | None:
-        """Return the output, of all trials of a vmap by one operation; None where it takes the recursion."""
-        matrix, (nodes, fan_in) = op._arguments(), x.shape
-        dense, value, pattern = x if isinstance(x, Tensor) else None, None, None
-        if isinstance(x, CSR):
-            transposed, value = x._structure(), x.value
-            shared = None if is_batched(value) else x._arguments()[5]
-            pattern = x.rowptr, x.col, *transposed[:2], shared, transposed[2]
-        free = (dense, self.initial_weight, self.weight, self.skip_weight, self.bias)
-        if not usable_by_trials(matrix, pattern or (), () if value is None else (value,), free):
-            return None
-        settings, weights, seed = self._settings(x), self._weights(), self._seed(op)
-
-        def single(x: Tensor | None, value: Tensor | None, *rest: Any) -> Tensor:
-            w0, w, v, bias, seed, p = rest
-            source: Any = x
-            if pattern is not None:
-                source = CSR(*pattern[:2], value, (nodes, fan_in), transposed=transposed, check_invariants=False)  # type: ignore[arg-type]
-            own = settings if p is None else settings._replace(p=p)
-            return kernels.stack_mean(Recursion(own, (w0, w, v, bias), seed, None).run(op, source))
-
-        rate = self.dropout if seed is not None and isinstance(self.dropout, Tensor) else None
-        return arma_trials(Fixed(settings, matrix, pattern, single), dense, value, *weights, seed, rate)
+        if function is None:
+            out = kernels.arma_layer(settings, op._arguments(), sparse, composition, seed, dense, *weights)
+            if out is not None:
+                return out
+        return composition(dense, None if sparse is None else sparse[2], *weights, seed, None)
 
     def stacks(
         self, x: Tensor | CSR, edge_index: Any, edge_weight: Tensor | None = None, *, initial: Tensor | None = None

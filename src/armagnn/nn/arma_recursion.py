@@ -22,6 +22,7 @@ from armagnn.kernels import Settings
 from armagnn.nn import activations
 from armagnn.nn.contraction import check_operator, check_state
 from armagnn.operators import CSR, GraphOperator
+from armagnn.operators.csr import fold, unfold
 from armagnn.torch_private import recording, transforms_active
 
 if TYPE_CHECKING:
@@ -229,9 +230,16 @@ def _instants(conv: ARMAConv, xs: Any, graphs: Any, edge_weight: Any) -> list[tu
 
 
 def mean_of_stacks(
-    settings: Settings, op: GraphOperator, x: Tensor, w0: Tensor | None, w: Tensor | None, v: Tensor,
-    bias: Tensor | None, seed: Tensor | None,
+    settings: Settings, op: GraphOperator, x: Tensor | CSR, parameters: tuple[Tensor | None, ...], seed: Tensor | None,
+    activation: Callable[[Tensor], Tensor] | None,
 ) -> Tensor:  # fmt: skip
-    """Return the output of a layer, shape (N, F_out), from x (N, F_in) and its parameters in their own shapes."""
+    """Return the output of a layer, shape (..., N, F_out), from x (..., N, F_in) and parameters in their own shapes."""
+    w0, w, v, bias = parameters
+    assert v is not None
     weights = None if w0 is None else w0.flatten(1), w, v.flatten(2), None if bias is None else bias.flatten(1)
-    return kernels.stack_mean(Recursion(settings, weights, seed, None).run(op, x))
+    steps = Recursion(settings, weights, seed, activation)
+    if isinstance(x, CSR):
+        return kernels.stack_mean(steps.run(op, x))
+    nodes, batch = x.shape[-2], x.shape[:-2].numel()
+    out = kernels.stack_mean(steps.run(op, fold(x).reshape(nodes * batch, x.shape[-1])))
+    return unfold(out.reshape(nodes, batch * settings.width), torch.Size((*x.shape[:-1], settings.width)))

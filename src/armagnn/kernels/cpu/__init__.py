@@ -7,19 +7,16 @@ disk, so only the first call on a machine waits.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from armagnn.kernels import layer_plan
-from armagnn.kernels.cpu import layer_of_trials, one_step
 from armagnn.kernels.cpu.aggregation_rows import attend, attend_back, row_max, row_max_back
 from armagnn.kernels.cpu.dense import adam, outer, stack_matmul, stack_mean
+from armagnn.kernels.cpu.layer_plan import plan
 from armagnn.kernels.cpu.masks import dropout, dropout_trials
-from armagnn.kernels.cpu.small_layer import takes_small
 from armagnn.kernels.cpu.sparse import gcs, nonzeros, sddmm, sort_coo, transpose
-from armagnn.kernels.layer_plan import Tensors
 from armagnn.kernels.reference import (
     affine,
     block_product,
@@ -31,18 +28,6 @@ from armagnn.kernels.reference import (
     take_padded,
     trial_products,
 )
-
-if TYPE_CHECKING:
-    from armagnn.kernels.backends import Members
-
-takes_signals = layer_plan.signal_by_signal
-
-
-def members(layer: Tensors) -> Members | None:
-    """Return what takes the trials of a layer one by one; None if they go side by side."""
-    if layer_plan.one_by_one(layer):
-        return one_step
-    return layer_of_trials if layer_plan.stack_by_stack(layer) else None
 
 
 def gcs_mean(*given: Any) -> Tensor:
@@ -72,9 +57,9 @@ __all__ = [
     "gcs_mean",
     "keep_rows_whole",
     "late_step",
-    "members",
     "nonzeros",
     "outer",
+    "plan",
     "row_max",
     "row_max_back",
     "sddmm",
@@ -82,8 +67,6 @@ __all__ = [
     "stack_matmul",
     "stack_mean",
     "take_padded",
-    "takes_signals",
-    "takes_small",
     "transpose",
     "trial_products",
 ]

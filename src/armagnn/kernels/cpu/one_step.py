@@ -18,14 +18,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from armagnn.kernels.backends import Layer
 from armagnn.kernels.cpu import threads
 from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, compiled, inner, to_numpy
 from armagnn.kernels.cpu.masks import DROP_PIECE, drop_piece
 from armagnn.kernels.cpu.sparse import PRODUCT, _blocks, keep_nonzeros, product_rows
 from armagnn.kernels.cpu.threads import Chunk, begin
 from armagnn.kernels.cpu.tile import MULTIPLY, PLAIN, matrix, multiply
-from armagnn.kernels.layer_plan import Tensors
 from armagnn.kernels.random import DROPOUT, thresholds
+
+ACTIVATIONS: Final = ("none", "relu", "leaky_relu")
+"""Those that this applies."""
 
 LANES: Final = 16
 """A half of a row, X W0 or X V of a trial, is filled up to a multiple of so many numbers, a vector of float32."""
@@ -227,7 +230,7 @@ def _backward(
             multiply(at.multiply, x_grad[:, r], nothing, rows, np.ascontiguousarray(gradients.T), PLAIN, nothing, one)
 
 
-def _routines(t: Tensors) -> Routines:
+def _routines(t: Layer) -> Routines:
     real = np.dtype(_kind(t))
     return Routines(MULTIPLY.address(real), DROP_PIECE.address(real))
 
@@ -236,23 +239,27 @@ def _product(rowptr: Array, col: Array, value: Array) -> int:
     return PRODUCT.address(value.dtype, value.dtype, col.dtype, rowptr.dtype)
 
 
-def _half(t: Tensors) -> int:
-    return -(-t.columns // LANES) * LANES
+def _columns(t: Layer) -> int:
+    return t.settings.stacks * t.settings.width
 
 
-def _graph(t: Tensors, transpose: bool) -> _Graph:
+def _half(t: Layer) -> int:
+    return -(-_columns(t) // LANES) * LANES
+
+
+def _graph(t: Layer, transpose: bool) -> _Graph:
     rowptr, col, value = map(to_numpy, t.op[3:6] if transpose else t.op[:3])
     half = _half(t)
-    widest = max(2 * half, t.v.shape[-2])  # of a sum, which may be a gradient of X
+    widest = max(2 * half, t.v.shape[2])  # of a sum, which may be a gradient of X
     blocks = np.array(_blocks(half)), np.array(_blocks(2 * half))
     return _Graph(rowptr, col, value, *blocks, np.zeros((1, widest), value.dtype), _product(rowptr, col, value))
 
 
-def _features(t: Tensors, transpose: bool) -> _Features:
+def _features(t: Layer, transpose: bool) -> _Features:
     index = to_numpy(t.op[0])[:0]
     if t.sparse is None:
         assert t.x is not None
-        array = to_numpy(t.x)
+        array = to_numpy(t.x.transpose(0, 1))
         return _Features(index, index, array[:0, 0], index, array, 0)
     rowptr, col, value, t_rowptr, t_col, t_value, *rest = t.sparse
     own = value.dim() == 2
@@ -262,23 +269,29 @@ def _features(t: Tensors, transpose: bool) -> _Features:
     return _Features(*matrix[:2], matrix[2].reshape(t.trials if own else 1, -1), perm, dense, _product(*matrix))
 
 
-def _by_rows(weight: Tensor) -> Array:
-    """Return weights as a matrix: of a dense X those of all trials one below the other, else side by side."""
-    return to_numpy(weight).reshape(-1, weight.shape[-1])
-
-
-def _layer(t: Tensors) -> _Layer:
+def _side_by_side_already(t: Layer) -> bool:
+    """Return whether the matrices W0 (R, F_in, K, F) of all trials stand side by side in memory."""
     assert t.w0 is not None
-    s, v = t.settings, t.v[0]
-    columns, fan_in, kind = s.stacks * s.width, v.shape[-2], _kind(t)
-    below, beside = (fan_in, 0) if v.dim() == 3 else (0, columns)
+    return t.w0.transpose(0, 1).is_contiguous()
+
+
+def _as_matrix(weight: Tensor, beside: bool) -> Array:
+    """Return weights (R, F_in, K, F) of all trials as one matrix: side by side, or one below the other."""
+    stacked = weight.transpose(0, 1).flatten(1) if beside else weight.reshape(-1, weight.shape[2:].numel())
+    return to_numpy(stacked)
+
+
+def _layer(t: Layer) -> _Layer:
+    assert t.w0 is not None
+    s, columns, fan_in, kind, beside = t.settings, _columns(t), t.v.shape[2], _kind(t), _side_by_side_already(t)
+    below, right = (0, columns) if beside else (fan_in, 0)
     bias = np.zeros((t.trials, columns), kind) if t.bias is None else to_numpy(t.bias).reshape(t.trials, columns)
-    rates = torch.zeros(0, dtype=torch.float64) if t.seed is None else s.p.reshape(-1)
+    rates = s.p.reshape(-1) if t.seed is not None and isinstance(s.p, Tensor) else torch.zeros(0, dtype=torch.float64)
     return _Layer(
-        _by_rows(t.w0), _by_rows(v), fan_in, below, beside,
+        _as_matrix(t.w0, beside), _as_matrix(t.v[:, 0], beside), fan_in, below, right,
         bias, s.act == "relu", kind(s.slope if s.act == "leaky_relu" else 1.0),
         np.zeros(0, np.int64) if t.seed is None else to_numpy(t.seed), thresholds(rates).numpy(),
-        to_numpy((1.0 / (1.0 - rates)).to(v.dtype)),
+        to_numpy((1.0 / (1.0 - rates)).to(t.v.dtype)),
     )  # fmt: skip
 
 
@@ -299,23 +312,23 @@ def _share(rows: int, stacks: int, width: int, kind: Any, index: Any) -> _Rows:
     return _Rows(*matrix, np.array(_blocks(width)), _product(*matrix))
 
 
-def _copy(t: Tensors) -> _Rows:
+def _copy(t: Layer) -> _Rows:
     """Return what moves the rows of W0 and V."""
-    return _share(t.v.shape[-2], 1, t.settings.stacks * t.settings.width, _kind(t), to_numpy(t.op[0]).dtype)
+    return _share(t.v.shape[2], 1, _columns(t), _kind(t), to_numpy(t.op[0]).dtype)
 
 
-def _kind(t: Tensors) -> Any:
+def _kind(t: Layer) -> Any:
     return to_numpy(t.v).dtype.type
 
 
-def _bounds(t: Tensors) -> list[int]:
+def _bounds(t: Layer) -> list[int]:
     work = (t.op[1].numel() + 2 * t.op[0].numel()) * _half(t) * t.trials
     chunks = min(t.trials, threads.num_chunks(work, MIN_PRODUCTS))
     return [t.trials * k // chunks for k in range(chunks + 1)]
 
 
-def forward(t: Tensors, keep: bool) -> tuple[Tensor, list[Tensor]]:
-    """Return the mean of the stacks, shape (N * R, F_out), and, to keep for the way back, states."""
+def forward(t: Layer, keep: bool) -> tuple[Tensor, list[Tensor]]:
+    """Return the mean of the stacks, shape (R, N, F_out), and, to keep for the way back, states."""
     nodes, width, keep = t.op[0].shape[0] - 1, t.settings.width, keep and t.settings.act != "none"
     out = t.v.new_empty(nodes, t.trials, width)
     states = t.v.new_empty(t.trials if keep else 0, nodes, _half(t))
@@ -325,22 +338,25 @@ def forward(t: Tensors, keep: bool) -> tuple[Tensor, list[Tensor]]:
         out.numpy(),
     )  # fmt: skip
     threads.run(_forward, arguments, _bounds(t))
-    return out.view(nodes * t.trials, width), [states]
+    return out.transpose(0, 1), [states]
 
 
-def backward(t: Tensors, g: Tensor, kept: list[Tensor], needs_x: bool) -> tuple[Tensor | None, ...]:
+def backward(t: Layer, g: Tensor, kept: list[Tensor], needs_x: bool, consume: bool) -> tuple[Tensor | None, ...]:
     """Return the gradients of x, W0, W (which has none), V and the bias from that of the mean."""
     assert t.w0 is not None
-    gated = t.settings.act != "none"
+    gated, beside, nodes = t.settings.act != "none", _side_by_side_already(t), t.op[0].shape[0] - 1
     states = kept[0] if gated else t.v.new_empty(1, 1, _half(t))
-    x_grad = t.v.new_empty(t.x.shape if needs_x and t.x is not None else (1, 1, 1))
-    w0_grad, v_grad = t.w0.new_empty(t.w0.shape), t.v.new_empty(t.v.shape)
-    bias_grad = t.v.new_empty(t.trials, t.settings.stacks * t.settings.width)
-    share = _share(t.op[0].shape[0] - 1, t.settings.stacks, t.settings.width, _kind(t), to_numpy(t.op[0]).dtype)
+    x_grad = t.v.new_empty((nodes, t.trials, t.x.shape[2]) if needs_x and t.x is not None else (1, 1, 1))
+    shape = t.w0.transpose(0, 1).shape if beside else t.w0.shape
+    made = t.v.new_empty(shape), t.v.new_empty(shape)
+    w0_grad, v_grad = (each.transpose(0, 1) if beside else each for each in made)
+    bias_grad = t.v.new_empty(t.trials, _columns(t))
+    share = _share(nodes, t.settings.stacks, t.settings.width, _kind(t), to_numpy(t.op[0]).dtype)
     arguments = (
         _routines(t), _graph(t, True), _layer(t), _features(t, True), _copy(t), share, gated,
-        states.numpy(), to_numpy(g).reshape(-1, t.trials, t.settings.width), needs_x, x_grad.numpy(),
-        _by_rows(w0_grad), _by_rows(v_grad[0]), bias_grad.numpy(),
+        states.numpy(), to_numpy(g.transpose(0, 1)), needs_x, x_grad.numpy(), _as_matrix(w0_grad, beside),
+        _as_matrix(v_grad, beside), bias_grad.numpy(),
     )  # fmt: skip
     threads.run(_backward, arguments, _bounds(t))
-    return x_grad if needs_x else None, w0_grad, None, v_grad, None if t.bias is None else bias_grad.view(1, -1)
+    bias = None if t.bias is None else bias_grad.view(t.bias.shape)
+    return x_grad.transpose(0, 1) if needs_x else None, w0_grad, None, v_grad.unsqueeze(1), bias

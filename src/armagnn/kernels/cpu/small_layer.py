@@ -1,7 +1,7 @@
 """A whole ARMA layer on a small graph in one call of machine code, and its gradients in another.
 
 On 30 nodes the numbers are done in a few microseconds; what takes time is Python, and its ways into a dozen kernels. So
-this is one function of addresses, for layers without dropout on graphs of at most `MOST` nodes.
+this is one function of addresses, for layers without dropout on graphs of a few hundred nodes.
 
     S(0) = σ( (L X) W0 + X V + b ),        S(t) = σ( (L S(t-1)) W + X V + b ),        out = mean of the stacks of S(T-1)
 
@@ -25,20 +25,14 @@ import torch
 from numba import carray, types
 from torch import Tensor
 
+from armagnn.kernels.backends import Layer
 from armagnn.kernels.cpu.compile import Array, inner, kept_on_disk
-from armagnn.kernels.reference import LONG
-from armagnn.torch_private import is_wrapped
-
-MOST: Final = LONG
-"""Nodes and features of the largest layer: longer sums are taken in pieces, which this does not do."""
-
-WORK: Final = 1 << 20
-"""Multiply-adds of a step from which on vector code and a BLAS are faster."""
+from armagnn.torch_private import materialised
 
 SLOPES: Final = {"none": 1.0, "relu": 0.0}
 """What an activation multiplies negative numbers by; a leaky ReLU has its own."""
 
-_ACTIVATIONS: Final = (*SLOPES, "leaky_relu")
+ACTIVATIONS: Final = (*SLOPES, "leaky_relu")
 
 STARTS: Final = {"zero": 0, "linear": 1, "tied": 2}
 """X(0)."""
@@ -200,70 +194,47 @@ def _code(
     return code, kind(code.address)  # the first must live as long as the second
 
 
-def takes_small(settings: Any, op: tuple[Any, ...], x: Tensor, weights: tuple[Tensor | None, ...]) -> bool:
-    """Return whether a layer goes this way, with weights W0 (F_in, K, F), W, V (1 or T, F_in, K, F), b (1 or T, K, F).
-
-    What does not fit goes another way, which complains.
-    """
-    w0, w, v, bias = weights
-    assert v is not None
-    s, (rowptr, col, value, *_), real, shape = settings, op, x.dtype, x.shape
-    if len(shape) != 2 or not 0 < shape[0] == rowptr.shape[0] - 1 <= MOST or s.act not in _ACTIVATIONS:
-        return False
-    (nodes, fan_in), stacks, width, versions = shape, s.stacks, s.width, v.shape[0]
-    work = max(nodes * stacks * width * max(fan_in, width), col.shape[0] * max(fan_in, stacks * width))
-    if fan_in > MOST or work > WORK or versions not in (1, s.steps) or v.shape[1:] != (fan_in, stacks, width):
-        return False
-    if (w0 is None) == (s.init == "linear") or (w is None) == (s.steps > 1):
-        return False
-    fits = (
-        (w0 is None or (w0.shape == v.shape[1:] and w0.dtype == real))
-        and (w is None or (w.shape[1:] == (stacks, width, width) and w.shape[0] in (1, s.steps - 1)))
-        and (bias is None or (bias.shape == (versions, stacks, width) and bias.dtype == real))
-        and (w is None or w.dtype == real)
-    )
-    one_kind = v.dtype == value.dtype == real and rowptr.dtype == col.dtype
-    if not (fits and one_kind and real in (torch.float32, torch.float64)):
-        return False
-    return not any(is_wrapped(each) for each in (*op[:6], x, *weights) if each is not None)  # they have no address
-
-
-def _sizes(s: Any, op: tuple[Any, ...], x: Tensor, w: Tensor | None, v: Tensor) -> tuple[int, ...]:
-    nodes, fan_in = x.shape
-    later = 0 if w is None else w.shape[0]
-    return nodes, op[1].shape[0], fan_in, s.stacks, s.width, s.steps, v.shape[0], later, STARTS[s.init]
+def _sizes(t: Layer) -> tuple[int, ...]:
+    s = t.settings
+    assert t.x is not None
+    nodes, fan_in = t.x.shape
+    later = 0 if t.w is None else t.w.shape[0]
+    return nodes, t.op[1].shape[0], fan_in, s.stacks, s.width, s.steps, t.v.shape[0], later, STARTS[s.init]
 
 
 def _addresses(tensors: tuple[Tensor | None, ...]) -> list[int]:
     return [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
 
 
-def forward(
-    settings: Any, op: tuple[Any, ...], x: Tensor, w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """Return the mean of the stacks, shape (N, F), and the states and L X for the way back; all contiguous."""
-    s, sizes = settings, _sizes(settings, op, x, w, v)
+def _contiguous(t: Layer) -> list[Tensor | None]:
+    return [None if each is None else each.contiguous() for each in t[5:]]
+
+
+def forward(t: Layer, keep: bool) -> tuple[Tensor, list[Tensor]]:
+    """Return the mean of the stacks, shape (N, F), and the states and L X for the way back."""
+    s, sizes, v = t.settings, _sizes(t), t.v
     nodes, _, fan_in, stacks, width, steps, *_ = sizes
-    kept, out = x.new_empty(nodes * ((steps + 2) * stacks * width + fan_in)), x.new_empty(nodes, width)
-    _, code = _code(_forward, x.dtype, op[1].dtype, 8, 10)
-    slope = SLOPES.get(s.act, s.slope)
-    code(*_addresses((*op[:3], x, w0, w, v, bias, kept, out)), *sizes, bias is not None, slope)
-    return out, kept
+    kept, out = v.new_empty(nodes * ((steps + 2) * stacks * width + fan_in)), v.new_empty(nodes, width)
+    _, code = _code(_forward, v.dtype, t.op[1].dtype, 8, 10)
+    tensors = _contiguous(t)
+    code(*_addresses((*t.op[:3], *tensors, kept, out)), *sizes, t.bias is not None, SLOPES.get(s.act, s.slope))
+    return out, [kept] if keep else []
 
 
-def backward(
-    settings: Any, op: tuple[Any, ...], g: Tensor, kept: Tensor, x: Tensor, w0: Tensor | None, w: Tensor | None,
-    v: Tensor, bias: Tensor | None, needs_x: bool,
-) -> tuple[Tensor | None, ...]:  # fmt: skip
-    """Return the gradients of X, W0, W, V and b from that of the mean, which is contiguous."""
-    s, sizes = settings, _sizes(settings, op, x, w, v)
+def backward(t: Layer, g: Tensor, kept: list[Tensor], needs_x: bool, consume: bool) -> tuple[Tensor | None, ...]:
+    """Return the gradients of X, W0, W, V and b from that of the mean."""
+    s, sizes, v = t.settings, _sizes(t), t.v
     nodes, _, fan_in, stacks, width, *_ = sizes
-    wide = stacks * width
-    room = x.new_empty(nodes * (3 * wide + 2 * fan_in) + max(fan_in, width) * wide)
-    found = [None if each is None else torch.zeros_like(each) for each in (x if needs_x else None, w0, w, v)]
+    wide, tensors = stacks * width, _contiguous(t)
+    (g,) = materialised((g,))
+    g = g.contiguous()
+    room = v.new_empty(nodes * (3 * wide + 2 * fan_in) + max(fan_in, width) * wide)
+    wanted = tensors[0] if needs_x else None, *tensors[1:4]
+    found = [None if each is None else torch.zeros_like(each) for each in wanted]
     b_grad = v.new_zeros(v.shape[0], stacks, width)
-    _, code = _code(_backward, x.dtype, op[1].dtype, 13, 10)
+    _, code = _code(_backward, v.dtype, t.op[1].dtype, 13, 10)
     code(
-        *_addresses((*op[3:6], x, w0, w, v, kept, g, *found, b_grad, room)), *sizes, needs_x, SLOPES.get(s.act, s.slope)
-    )
-    return *found, None if bias is None else b_grad
+        *_addresses((*t.op[3:6], *tensors[:4], *kept, g, *found, b_grad, room)), *sizes, needs_x,
+        SLOPES.get(s.act, s.slope),
+    )  # fmt: skip
+    return *found, None if t.bias is None else b_grad

@@ -12,8 +12,7 @@ With P the gradient before the activation of a step, and P' that of the step bef
 
     D[rows]  =  (L^T P)[rows],      ∇W  +=  S[rows]^T D[rows],      P'[rows]  =  σ'(S[rows]) * (D[rows] W^T).
 
-The states are kept for it, or computed again, stack by stack: `layer_of_signals` and `layer_of_trials`, which call
-this, say which costs less.
+The states are kept for it, or computed again, stack by stack: see `members`.
 
 A gradient of weights that signals share is a sum over them. It is taken in parts (``groups``), each by one thread in a
 fixed order; a trial is such a part by itself. So the bits are the same for every thread count.
@@ -24,22 +23,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from armagnn.kernels.cpu import threads
-from armagnn.kernels.cpu.compile import Array, compiled, inner, to_numpy
-from armagnn.kernels.cpu.masks import DROP_ROWS, drop_rows
-from armagnn.kernels.cpu.sparse import PRODUCT, _blocks, product_rows
+from armagnn.kernels.cpu.compile import Array, compiled, inner
+from armagnn.kernels.cpu.masks import drop_rows
+from armagnn.kernels.cpu.sparse import product_rows
 from armagnn.kernels.cpu.threads import Chunk, begin
-from armagnn.kernels.cpu.tile import ACTIVATED, ELU, ELU_GATED, GATED, MULTIPLY, PLAIN, matrix, multiply
-from armagnn.kernels.random import MASK, thresholds
+from armagnn.kernels.cpu.tile import ACTIVATED, ELU, ELU_GATED, GATED, PLAIN, matrix, multiply
 
 ROWS = 128
 """Nodes whose neighbours are gathered before they are multiplied: few enough to stay near, and many enough for ∇W."""
-
-SLOPES = {"none": 1.0, "relu": 0.0}
-"""What an activation multiplies negative numbers by; a leaky ReLU has its own, and an ELU its alpha in that place."""
 
 
 class Graph(NamedTuple):
@@ -219,9 +211,14 @@ def _propagate_x(graph: Graph, layer: _TrialLayer, x: Array, room: _Room) -> Non
 
 
 @compiled()
-def _forward(
+def forward_members(
     chunk: Chunk, graph: Graph, layers: Layers, x: Array, lx: Array, kept: Array, out: Array, parts: int
 ) -> None:
+    """Write the means over the stacks of signals or trials, (B * parts, N, F_out), each part of the stacks by itself.
+
+    X (1 or B, N, F_in) may be shared. L X is computed in passing unless it is given. The states, (B, K, T * N, F_out),
+    are kept where there is room for them.
+    """
     lo, hi = begin(chunk)
     nodes, stacks, keep, given = x.shape[1], layers.bias.shape[2], kept.shape[0] > 0, lx.shape[0] > 0
     room = _room(x, given, out.shape[2], 0 if keep else 2, layers.drops)
@@ -267,11 +264,15 @@ def _step_back(
 
 
 @compiled()
-def _backward(
+def backward_members(
     chunk: Chunk, graph: Graph, layers: Layers, transposed: Graph, w0_ts: Array, w_ts: Array, v_ts: Array, x: Array,
     lx: Array, kept: Array, g: Array, needs_x: bool, x_grad: Array, lx_grad: Array, w0_grad: Array, w_grad: Array,
     v_grad: Array, bias_grad: Array, parts: int,
 ) -> None:  # fmt: skip
+    """Write the gradients of X and L X, of each part, and sums of those of the weights (groups, ...).
+
+    Where L X was not given, its gradient goes into that of X.
+    """
     lo, hi = begin(chunk)
     count, nodes, fan_in = g.shape[0], x.shape[1], x.shape[2]
     groups, versions, stacks, width = bias_grad.shape
@@ -320,80 +321,3 @@ def _backward(
             if layer.propagates_x and needs_x and not given:
                 _propagate(transposed, lifted, transposed.x_blocks, room.lx, 0, nodes)
                 _add(to_x.reshape(-1), room.lx.reshape(-1))
-
-
-def graphs_of(op: tuple[Any, ...], fan_in: int, width: int) -> tuple[Graph, Graph]:
-    """Return an operator and its transpose as the kernels take them."""
-    nothing, blocks = np.zeros((1, max(fan_in, width)), to_numpy(op[2]).dtype), (_blocks(fan_in), _blocks(width))
-    rowptr, col, value, t_rowptr, t_col, t_value = (to_numpy(part) for part in op[:6])
-    real, index = value.dtype, col.dtype
-    product = PRODUCT.address(real, real, index, rowptr.dtype)
-    rest = *blocks, nothing, product, MULTIPLY.address(real), DROP_ROWS.address(real)
-    return Graph(rowptr, col, value, *rest), Graph(t_rowptr, t_col, t_value, *rest)
-
-
-def layers_of(
-    settings: Any, seed: Tensor | None, p: Tensor, w0: Tensor | None, w: Tensor, v: Tensor, bias: Tensor | None
-) -> Layers:
-    """Return layers as the kernels take them: weights as `Layers` has them, a seed and a drop rate for each trial."""
-    trials, versions, stacks, fan_in, width = v.shape
-    w0 = v.new_zeros(1).expand(trials, stacks, fan_in, width) if w0 is None else w0
-    bias = v.new_zeros(1).expand(trials, versions, stacks, width) if bias is None else bias
-    keys = torch.zeros(trials, dtype=torch.int64) if seed is None else seed.reshape(trials)
-    rates = p.reshape(trials).double()
-    return Layers(
-        to_numpy(w0), to_numpy(w), to_numpy(v), to_numpy(bias), settings.steps, settings.init != "zero",
-        settings.act == "elu", to_numpy(v).dtype.type(SLOPES.get(settings.act, settings.slope)),
-        seed is not None and bool((rates > 0).any()), to_numpy(torch.stack([keys & MASK, (keys >> 32) & MASK], 1)),
-        thresholds(rates).numpy(), to_numpy((1.0 / (1.0 - rates)).to(v.dtype)),
-    )  # fmt: skip
-
-
-def _share_out(kernel: Any, arguments: tuple[Any, ...], parts: int) -> None:
-    """Share the parts out, in more pieces than there are threads: one held up leaves the rest to others."""
-    pieces = min(parts, 4 * torch.get_num_threads())
-    threads.share_out(kernel, arguments, [parts * k // pieces for k in range(pieces + 1)])
-
-
-def forward(
-    graph: Graph, layers: Layers, x: Array, count: int, keep: bool, lx: Array | None = None, parts: int = 1
-) -> tuple[Array, Array]:
-    """Return the means over the stacks of so many signals or trials, and their states if they are kept.
-
-    Args:
-        graph: L.
-        layers: the weights.
-        x: shape (B, N, F_in); with B = 1, all share it.
-        count: signals or trials.
-        keep: whether the states, shape (count, K, T * N, F_out), are kept.
-        lx: L X, in the shape of x, where somebody has it; else it is computed in passing.
-        parts: into how many parts the stacks of each signal or trial are shared out.
-    """
-    nodes, stacks, width = x.shape[1], *layers.bias.shape[2:]
-    out = np.empty((count * parts, nodes, width), x.dtype)
-    kept = np.empty((count if keep else 0, stacks, layers.steps * nodes, width), x.dtype)
-    _share_out(_forward, (graph, layers, x, x[:0] if lx is None else lx, kept, out, parts), count * parts)
-    return _sum(out, parts), kept
-
-
-def backward(
-    graph: Graph, transposed: Graph, layers: Layers, x: Array, kept: Array, g: Array, groups: int, needs_x: bool,
-    lx: Array | None = None, parts: int = 1,
-) -> tuple[Array, ...]:  # fmt: skip
-    """Return the gradients of x and lx (of each, if they share it), and of W0, W, V and the bias as ``groups`` sums.
-
-    Where L X was not given, its gradient has gone into that of x.
-    """
-    used = (layers.w0, layers.w, layers.v, layers.bias)
-    turned = (np.ascontiguousarray(np.swapaxes(weight, -1, -2)) for weight in used[:3])
-    found = [np.zeros((groups, *weight.shape[1:]), weight.dtype) for weight in used]
-    place = (g.shape[0] * parts, *x.shape[1:]) if needs_x else (1, 1, 1)
-    x_grad, lx_grad = np.empty(place, x.dtype), np.empty((1, 1, 1) if lx is None else place, x.dtype)
-    arguments = (graph, layers, transposed, *turned, x, x[:0] if lx is None else lx, kept, g, needs_x)
-    _share_out(_backward, (*arguments, x_grad, lx_grad, *found, parts), groups * parts)
-    return _sum(x_grad, parts if needs_x else 1), _sum(lx_grad, parts if needs_x else 1), *found
-
-
-def _sum(numbers: Array, parts: int) -> Array:
-    """Return the sums over the parts of each signal or trial; numpy adds them up in order, on one thread."""
-    return numbers if parts == 1 else numbers.reshape(-1, parts, *numbers.shape[1:]).sum(1)

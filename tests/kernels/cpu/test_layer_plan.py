@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from armagnn import CSR, GraphOperator
-from armagnn.kernels import layer_plan
 from armagnn.nn import ARMAConv
 from nn.arma_oracle import random_graph
 
@@ -80,7 +79,7 @@ def test_where_trials_one_by_one_would_be_slower(
     sizes: tuple[int, int, int], sparse: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("numba")
-    from armagnn.kernels.cpu import one_step
+    from armagnn.kernels.cpu import layer_plan, one_step
 
     seen: list[int] = []
     real = one_step.forward
@@ -104,11 +103,11 @@ def test_a_trial_alone_goes_stack_by_stack_if_it_has_stacks_to_share_out(
     trials: int, stacks: int, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("numba")
-    from armagnn.kernels.cpu import layer_of_trials
+    from armagnn.kernels.cpu import members
 
     seen: list[int] = []
-    real = layer_of_trials.forward
-    monkeypatch.setattr(layer_of_trials, "forward", lambda t, keep: seen.append(t.trials) or real(t, keep))
+    real = members.forward
+    monkeypatch.setattr(members, "forward", lambda t, keep: seen.append(t.trials) or real(t, keep))
     conv, op = ARMAConv(4, 6, stacks, 2).double(), operator()
     of_weights(conv, numbers(NODES, 4), op, many(conv, trials))
     assert seen == [trials] * expected

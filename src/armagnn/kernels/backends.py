@@ -104,10 +104,9 @@ class Backend(Protocol):
 
     def gcs_mean(
         self, rowptr: Tensor, col: Tensor, value: Tensor, x: Tensor, skip: Tensor, bias: Tensor | None,
-        act: str, slope: float, seed: Tensor | None, p: float, step: int, target: Tensor | None, stacks: int,
-        width: int,
-    ) -> Tensor:  # fmt: skip
-        """Return the mean over the stacks of `gcs`: x (N, B K F) with K stacks of width F to (M B, F)."""
+        act: str, slope: float, seed: Tensor | None, p: float, step: int, stacks: int, width: int,
+    ) -> Tensor | None:  # fmt: skip
+        """Return the mean over the stacks of `gcs`, x (N, B K F) with K stacks of width F to (M B, F); None for no."""
 
     def sddmm(self, rowptr: Tensor, col: Tensor, a: Tensor, b: Tensor) -> Tensor:
         """Return ``<a[i], b[j]>`` for every nonzero (i, j): a (M, C), b (N, C) to (E)."""

@@ -31,7 +31,7 @@ outer, trial_products = gpu_products.outer, gpu_products.trial_products
 MOST_CHANNELS, adam, take_padded = gpu_dense.MOST_CHANNELS, gpu_dense.adam, gpu_slicing.take_padded
 block_product = gpu_products.block_product
 row_max, row_max_back = gpu_aggregation.row_max, gpu_aggregation.row_max_back
-attend, attend_back = gpu_aggregation.attend, gpu_aggregation.attend_back
+attend, attend_back, attends = gpu_aggregation.attend, gpu_aggregation.attend_back, gpu_aggregation.attends
 
 CACHED = 1 << 23
 """Numbers of x that stay in the second-level cache (50 MB on an H200, shared with everything else)."""
@@ -270,21 +270,16 @@ def gcs(
 
 def gcs_mean(
     rowptr: Tensor, col: Tensor, value: Tensor, x: Tensor, skip: Tensor, bias: Tensor | None, act: str, slope: float,
-    seed: Tensor | None, p: float, step: int, target: Tensor | None, stacks: int, width: int,
-) -> Tensor:  # fmt: skip
+    seed: Tensor | None, p: float, step: int, stacks: int, width: int,
+) -> Tensor | None:  # fmt: skip
     """Return the mean over the stacks of what `gcs` returns, in passing where the states would leave the cache.
 
     That saves two passes over the states, and costs the locality of blocks of columns where those fit a cache.
     """
-    in_passing = stacks > 1 and x.numel() // stacks > CACHED
-    more = {"stacks": stacks, "group": width} if in_passing else {"target": target}
-    out = gcs(rowptr, col, value, x, skip, bias, act, slope, seed, p, step, **more)
-    return out.view(-1, width) if in_passing else stack_mean(out.view(-1, stacks, width))
-
-
-def attends(kinds: set[torch.dtype]) -> bool:
-    """Return whether there are `attend` and `attend_back` for numbers of these types."""
-    return kinds in ({torch.float32}, {torch.float64})
+    if stacks == 1 or x.numel() // stacks <= CACHED:
+        return None
+    out = gcs(rowptr, col, value, x, skip, bias, act, slope, seed, p, step, stacks=stacks, group=width)
+    return out.view(-1, width)
 
 
 def sddmm(rowptr: Tensor, col: Tensor, a: Tensor, b: Tensor) -> Tensor:

@@ -212,6 +212,11 @@ def _accumulator(x: Tensor) -> tl.dtype:
     return tl.float64 if x.dtype == torch.float64 else tl.float32
 
 
+def attends(kinds: set[torch.dtype]) -> bool:
+    """Return whether there are `attend` and `attend_back` for numbers of these types."""
+    return kinds in ({torch.float32}, {torch.float64})
+
+
 def attend(
     rowptr: Tensor, col: Tensor, z: Tensor, s: Tensor, d: Tensor, slope: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -157,13 +157,14 @@ class LayerRun:
             skip, seed, reuse = self.drop(skip, seed, t, reuse), None, True
         skip = skip.view(shape)
         rate = 0.0 if seed is None else float(s.p)
-        (rowptr, col, value), h, target = self.op[:3], h.view(shape), skip if reuse else None
-        if mean:
-            return self.kernels.gcs_mean(
-                rowptr, col, value, h, skip, bias, s.act, s.slope, seed, rate, t, target, s.stacks, s.width
-            )
-        out = self.kernels.gcs(rowptr, col, value, h, skip, bias, s.act, s.slope, seed, rate, t, target)
-        return out.view(self.rows, self.channels)
+        h, target = h.view(shape), skip if reuse else None
+        rowptr, col, value = self.op[:3]
+        given = rowptr, col, value, h, skip, bias, s.act, s.slope, seed, rate, t
+        in_passing = self.kernels.gcs_mean(*given, s.stacks, s.width) if mean else None
+        if in_passing is not None:
+            return in_passing
+        out = self.kernels.gcs(*given, target)
+        return self.mean(out) if mean else out.view(self.rows, self.channels)
 
     def early_step(
         self, propagated: Tensor, w0: Tensor, w: Tensor | None, v: Tensor, own: Tensor | None, late: Tensor | None,

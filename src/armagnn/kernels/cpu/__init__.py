@@ -7,12 +7,7 @@ disk, so only the first call on a machine waits.
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
-from torch import Tensor
-
-from armagnn.kernels.cpu.aggregation_rows import attend, attend_back, row_max, row_max_back
+from armagnn.kernels.cpu.aggregation_rows import attend, attend_back, attends, row_max, row_max_back
 from armagnn.kernels.cpu.dense import adam, outer, stack_matmul, stack_mean
 from armagnn.kernels.cpu.layer_plan import plan
 from armagnn.kernels.cpu.masks import dropout, dropout_trials
@@ -23,23 +18,12 @@ from armagnn.kernels.reference import (
     cut_rows,
     early_step,
     finish,
+    gcs_mean,
     keep_rows_whole,
     late_step,
     take_padded,
     trial_products,
 )
-
-
-def gcs_mean(*given: Any) -> Tensor:
-    """Return the mean over the stacks, K of some width, of what `gcs` returns."""
-    *given_to_gcs, stacks, width = given
-    return stack_mean(gcs(*given_to_gcs).view(-1, stacks, width))
-
-
-def attends(kinds: set[torch.dtype]) -> bool:
-    """Return whether there are `attend` and `attend_back` for numbers of these types."""
-    return kinds in ({torch.float32}, {torch.float64})
-
 
 __all__ = [
     "adam",

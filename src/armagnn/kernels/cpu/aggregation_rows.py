@@ -116,6 +116,11 @@ def _back_rows(
             rest[j, h] = slants
 
 
+def attends(kinds: set[torch.dtype]) -> bool:
+    """Return whether there are `attend` and `attend_back` for numbers of these types."""
+    return kinds in ({torch.float32}, {torch.float64})
+
+
 def attend(
     rowptr: Tensor, col: Tensor, z: Tensor, s: Tensor, d: Tensor, slope: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:

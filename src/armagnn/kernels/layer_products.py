@@ -30,7 +30,7 @@ def backward(
     t: Layer, g: Tensor, kept: list[Tensor], needs_x: bool, consume: bool = False
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients of X, W0, W, V and the bias; they may ``consume`` what was kept."""
-    run, (propagated, *states) = LayerRun(t), kept
+    run, (propagated, *states) = LayerRun(t, needs_x), kept
     x_grad, *found = run.backward(run.by_node(g), propagated, states, needs_x, consume)
     return None if x_grad is None else run.of_nodes(x_grad, run.shape), *run.as_given(found)
 
@@ -41,10 +41,11 @@ class LayerRun:
     X is sparse; or dense, of shape (N * batch, F_in), the nodes first, which all trials share; or (N, R, F_in), each
     trial its own. Then W0 and V hold one matrix for each trial, (R, F_in, K * F_out) and (1 or T, R, F_in, K * F_out).
     Else those of all trials stand side by side, (F_in, R * K * F_out) and (1 or T, F_in, R * K * F_out), as one network
-    has them. W is (1 or T - 1, R * K, F_out, F_out), the bias (1 or T, R * K * F_out).
+    has them. W is (1 or T - 1, R * K, F_out, F_out), the bias (1 or T, R * K * F_out). A pass that never ``multiplies``
+    by W0 and V has no copies of them.
     """
 
-    def __init__(self, t: Layer) -> None:
+    def __init__(self, t: Layer, multiplies: bool = True) -> None:
         settings = self.settings = t.settings
         self.op, self.sparse, self.seed = t.op, t.sparse, t.seed
         self.kernels = backend(t.v.device)
@@ -55,13 +56,13 @@ class LayerRun:
         own = bool(t.trials) and len(self.shape) == 1
         self.x = None if t.x is None else self.by_node(t.x)
         if self.x is not None and own:
-            self.x = self.x.view(self.nodes, t.trials, -1)
+            self.x = self.x.view(self.nodes, t.trials, self.x.shape[-1])
         self.rows = self.nodes if self.x is None or t.trials else self.x.shape[0]
         self.batch = self.rows // self.nodes
         self.channels = self.layers * settings.stacks * settings.width
         # where the trials stand in W0, W, V and the bias, and the first of the axes that are one then
         self._places, self._given = (1 - own, 1, 2 - own, 1), (t.w0, t.w, t.v, t.bias)
-        joined = (1 + own, None, 2 + own, 1)
+        joined = (1 + own if multiplies else -1, None, 2 + own if multiplies else -1, 1)
         self.w0, self.w, v, self.bias = map(self._arranged, self._given, self._places, joined)
         assert v is not None
         self.v = v

@@ -7,6 +7,7 @@ compiled and transformed code, second derivatives, sequences and fixed points al
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -240,6 +241,6 @@ def mean_of_stacks(
     steps = Recursion(settings, weights, seed, activation)
     if isinstance(x, CSR):
         return kernels.stack_mean(steps.run(op, x))
-    nodes, batch = x.shape[-2], x.shape[:-2].numel()
+    nodes, batch = x.shape[-2], math.prod(x.shape[:-2])
     out = kernels.stack_mean(steps.run(op, fold(x).reshape(nodes * batch, x.shape[-1])))
-    return unfold(out.reshape(nodes, batch * settings.width), torch.Size((*x.shape[:-1], settings.width)))
+    return unfold(out.reshape(nodes, batch * settings.width), (*x.shape[:-1], settings.width))

@@ -343,7 +343,7 @@ def fold(x: Tensor) -> Tensor:
     return x.reshape(batch, nodes, width).transpose(0, 1).reshape(nodes, batch * width).contiguous()
 
 
-def unfold(flat: Tensor, shape: torch.Size) -> Tensor:
+def unfold(flat: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Undo `fold`: return (..., N', F) for the leading axes and the width of ``shape``."""
     if len(shape) == 2:
         return flat

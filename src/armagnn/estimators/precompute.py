@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import shutil
@@ -207,6 +208,7 @@ class _Job:
 
     def _block(self, solve: Any, first: int, stop: int) -> None:
         began, log = time.monotonic(), list[Statistics]()
+        gc.collect()  # numba, which compiles in the first block, leaves frames behind that hold that block's vectors
         x = self.source.read(first, stop, self.type)
         found = solve(torch.from_numpy(x), log).numpy()
         shape = (len(x), self.slots, stop - first)

@@ -28,6 +28,7 @@ from armagnn_paper.summaries import (
     Summary,
     comparison,
     devices_of,
+    leads_of,
     markdown,
     overview,
     read_cells,
@@ -56,6 +57,7 @@ class Section:
         digits: of its numbers.
         paired: ARMA's lead is tested fold by fold.
         short: begin with the table in short.
+        together: all datasets share their tables, in place of one for each.
         others: further metrics, shown below the table of a dataset that has them, with their titles.
         remarks: what else there is to say, from the folder of the results and the cells.
     """
@@ -64,6 +66,7 @@ class Section:
     digits: int = 1
     paired: bool = False
     short: bool = False
+    together: bool = False
     others: Mapping[str, str] | None = None
     remarks: Callable[[Path, Mapping[CellName, Summary]], str] = lambda folder, cells: ""
 
@@ -82,9 +85,25 @@ class Section:
             if LOSS in others:
                 parts.append(text("best-loss"))
                 parts += [overview(others[LOSS], table.published, datasets, table.methods, way) for way in ways]
-        for dataset in (*table.datasets, *table.beyond_datasets):
+        datasets = (*table.datasets, *table.beyond_datasets)
+        parts += self._together(cells) if self.together else []
+        for dataset in () if self.together else datasets:
             parts += self._dataset(dataset, cells, others)
         return "\n\n".join(part for part in parts if part)
+
+    def _together(self, cells: Mapping[CellName, Summary]) -> list[str]:
+        """How the cells were made, ARMA's leads, and what falls short, of all datasets."""
+        table = self.table
+        there = [dataset for dataset in table.datasets if self._own(dataset, cells)]
+        if not there:
+            return []
+        name = f"{there[0].partition('/')[0]}/..."
+        command = f"armagnn reproduce {table.name} --dataset {name} --method METHOD --protocol PROTOCOL"
+        made = f"Made on {devices_of(there[0], cells)} by `{command}`{self._other_runs(there[0], cells)}"
+        leads = [leads_of(cells, there, table.methods, way, self.digits, paired=self.paired) for way in table.protocols]
+        short = [(dataset.partition("/")[2], self._short(dataset, cells)) for dataset in there]
+        behind = "; ".join(f"{name}: {who}" for name, who in short if who)
+        return [made, *leads, f"Short of the paper by more than its deviation: {behind}." if behind else ""]
 
     def _dataset(
         self, dataset: str, cells: Mapping[CellName, Summary], others: Mapping[str, Mapping[CellName, Summary]]
@@ -135,37 +154,40 @@ class Section:
 
     def _other_runs(self, dataset: str, cells: Mapping[CellName, Summary]) -> str:
         """What to add to the command for cells with another number of runs than it makes; which folds are missing."""
-        table, more, unfinished, folds = self.table, [], [], self.table.num_folds
-        for (method, way), cell in self._own(dataset, cells).items():
+        table, more, unfinished, folds = self.table, dict[int, list[str]](), [], self.table.num_folds
+        own = self._own(dataset, cells)
+        for (method, way), cell in own.items():
             wanted = 1 if way in table.one_fold else folds
             there = len(set(cell.folds)) if folds > 1 else 1
             runs = len(cell.values) // there
             if runs != table.usual_runs(dataset, method):
-                more.append(f"`--runs {runs}` for {LABELS[method]}, {TITLES[way]}")
+                more.setdefault(runs, []).append(f"{LABELS[method]}, {TITLES[way]}")
             if there < wanted:
                 unfinished.append(f"{LABELS[method]}, {TITLES[way]} ({there} of {FOLDS})")
-        end = f", with {'; '.join(more)}." if more else "."
+        named = [f"`--runs {runs}`{_for(who, len(own))}" for runs, who in more.items()]
+        end = f", with {'; '.join(named)}." if more else "."
         return f"{end} Not all folds yet: {'; '.join(unfinished)}." if unfinished else end
 
     def _behind(self, dataset: str, cells: Mapping[CellName, Summary]) -> str:
-        """Which methods (with trials in all folds) fall short of the paper by more than its deviation."""
+        """Which methods fall short of the paper, in a sentence; "" if none does."""
+        short = self._short(dataset, cells)
+        return f"Short of the paper by more than its deviation: {short}." if short else ""
+
+    def _short(self, dataset: str, cells: Mapping[CellName, Summary]) -> str:
+        """Which methods (with trials in all folds) fall short of the paper by more than its deviation, by protocol."""
         table, short = self.table, dict[str, list[str]]()
-        folds, own = table.num_folds, self._own(dataset, cells)
-        run = {place: cell for place, cell in own.items() if folds in (1, len(set(cell.folds)))}
-        for (method, way), cell in run.items():
-            if dataset in table.published.get(method, {}):
+        for (method, way), cell in self._own(dataset, cells).items():
+            if dataset in table.published.get(method, {}) and table.num_folds in (1, len(set(cell.folds))):
                 mean, deviation = table.published[method][dataset]
                 behind = cell.mean - mean if table.metric == "mse" else mean - cell.mean
-                if behind > deviation:
-                    short.setdefault(method, []).append(TITLES[way])
-        lines = []
-        for method, ways in short.items():
-            others = [way for way in table.own_protocols(dataset, method) if TITLES[way] not in ways]
-            notes = [f" ({TITLES[way]} it is not)" for way in others if (method, way) in run]
-            missing = [way for way in others if (method, way) not in own and way == "tuned"]
-            notes += [f" (not run {' or '.join(TITLES[way] for way in missing)})"] if missing else []
-            lines.append(f"{LABELS[method]}, {' and '.join(ways)}{''.join(notes)}")
-        return f"Short of the paper by more than its deviation: {'; '.join(lines)}." if lines else ""
+                named = short.setdefault(way, [])
+                named += [LABELS[method]] if behind > deviation else []
+        lines = [f"{', '.join(short[way]) or 'none'} ({TITLES[way]})" for way in table.protocols if way in short]
+        return "; ".join(lines) if any(short.values()) else ""
+
+
+def _for(who: list[str], of: int) -> str:
+    return "" if len(who) == of else f" for {'; '.join(who)}"
 
 
 def _shown(summary: Summary | None, digits: int) -> str:
@@ -255,7 +277,7 @@ SECTIONS: Final = (
             "accuracy_first": "best accuracy, first hit",
         },
     ),
-    Section(MOLECULAR, digits=3, short=True, remarks=_bounds),
+    Section(MOLECULAR, digits=3, short=True, together=True, remarks=_bounds),
 )
 
 

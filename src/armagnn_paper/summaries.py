@@ -222,6 +222,26 @@ def overview(
     return markdown([f"paper / ours, {TITLES[way]} (runs)", *names], rows)
 
 
+def leads_of(
+    cells: Mapping[CellName, Summary],
+    datasets: Sequence[str],
+    methods: Sequence[str],
+    way: str,
+    digits: int = 1,
+    *,
+    paired: bool = False,
+) -> str:
+    """ARMA's lead over every other method that was run, as `against` tests it; "" if none was."""
+    rows = []
+    for method in methods[1:]:
+        pairs = [(cells.get((dataset, "arma", way)), cells.get((dataset, method, way))) for dataset in datasets]
+        leads = ["" if a is None or b is None else against(a, b, digits, paired=paired) for a, b in pairs]
+        if any(leads):
+            rows.append([LABELS[method], *leads])
+    names = [dataset.removeprefix("qm9/") for dataset in datasets]
+    return markdown([f"ARMA's lead, {TITLES[way]}", *names], rows) if rows else ""
+
+
 def devices_of(dataset: str, cells: Mapping[CellName, Summary]) -> str:
     """Where the rows of a dataset were made."""
     names = {name for cell, found in cells.items() if cell[0] == dataset for name in found.devices}

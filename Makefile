@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 NODE_STAMP := explore/node_modules/.installed
 
-.PHONY: run test lint bench docs wheel explorer browser clean help
+.PHONY: run test lint bench docs links wheel explorer browser clean help
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -23,6 +23,10 @@ lint: $(STAMP)
 
 docs: $(STAMP)  ## build the documentation site into build/docs; every warning is an error
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs build/docs
+
+links: $(STAMP)  ## follow the links of the site to other sites (needs a network)
+	$(BIN)/python docs/refresh_inventories.py
+	$(BIN)/python -m sphinx --quiet -b linkcheck -D plot_gallery=0 docs build/links
 
 bench: $(STAMP)  ## compare with PyTorch Geometric in one run
 	$(BIN)/armagnn bench cpu --out benchmarks/cpu.json

@@ -60,6 +60,10 @@ intersphinx_mapping = {
     }.items()
 }
 
+# ------------------------------------------------------------------------------- links to other sites: `make links`
+linkcheck_timeout, linkcheck_retries, linkcheck_workers = 30, 2, 4
+linkcheck_anchors_ignore_for_url = [r"https://github\.com/"]  # a script writes these
+
 # ------------------------------------------------------------------------------------------------------------- gallery
 sphinx_gallery_conf = {
     "examples_dirs": str(HERE.parent / "examples" / "gallery"),

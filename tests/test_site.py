@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from armagnn.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "build" / "docs"
+OTHER_SITE = re.compile(r"https://[a-z0-9-]+(\.[a-z0-9-]+)+(/[^\s<>\"'`]*)?(?<![.,;:)$])")
 
 pytestmark = pytest.mark.skipif(not (ROOT / "docs" / "conf.py").is_file(), reason="not a checkout: no docs")
 
@@ -63,6 +65,13 @@ def dead_links(pages: dict[Path, Page]) -> Iterator[str]:
 def test_every_link_within_leads_somewhere(pages: dict[Path, Page]) -> None:
     assert len(pages) > 30
     assert list(dead_links(pages)) == []
+
+
+def test_links_to_other_sites_are_well_formed(pages: dict[Path, Page]) -> None:
+    """Whether they are there only a network can tell: `make links`."""
+    links = {link for page in pages.values() for link in page.links if urlsplit(link).scheme not in ("", "data")}
+    assert len(links) > 20
+    assert [link for link in links if not OTHER_SITE.fullmatch(link)] == []
 
 
 def test_every_command_has_its_place_on_the_page_of_commands() -> None:

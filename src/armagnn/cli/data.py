@@ -127,7 +127,7 @@ def verify(
 
 
 def add(
-    file: Annotated[Path, typer.Argument(help="Your own .npz file; docs/guides/data.md describes the format.")],
+    file: Annotated[Path, typer.Argument(help="Your own .npz file; docs/reference/datasets.md describes the format.")],
     name: Annotated[
         str | None, typer.Option(help="What to call it.", show_default="the file's name without .npz")
     ] = None,

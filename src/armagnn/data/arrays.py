@@ -37,7 +37,7 @@ Arrays = dict[str, NDArray[Any]]
 DatasetT = TypeVar("DatasetT", bound="DataclassInstance")
 FORMATS: Final = (
     "Datasets are .npz archives of named arrays, of labelled nodes or of graphs (numpy.savez), or folders of text "
-    "files in TU's format; docs/guides/data.md lists the arrays and the files."
+    "files in TU's format; docs/reference/datasets.md lists the arrays and the files."
 )
 
 NUMPYS: Final = (torch.float16, torch.float32, torch.float64)

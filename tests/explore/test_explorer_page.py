@@ -335,6 +335,26 @@ def test_the_views_are_switched_and_a_signal_is_filtered(page: Watched) -> None:
     assert page.get_by_role("tabpanel", name="Filter").is_visible()
 
 
+def test_the_signal_view_shows_the_filter_that_was_made_elsewhere(page: Watched) -> None:
+    page.get_by_role("tab", name="Signal").click()
+    page.get_by_role("tab", name="Filter").click()
+    page.get_by_label("Examples").select_option("Figure 2: a = 0.7, b = 0.15")
+    page.frame()
+    page.get_by_role("tab", name="Signal").click()
+    shown = page.curve()
+    np.testing.assert_allclose(shown[:, 1], 0.15 / (1 - 0.7 * (1 - shown[:, 0])), atol=1e-3)
+
+
+def test_nothing_sticks_out_of_its_card(page: Watched) -> None:
+    for width in (1280, 1000, 700, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        wide = page.evaluate(
+            "[...document.querySelectorAll('.card')].filter((card) => card.scrollWidth > card.clientWidth + 1)"
+            ".filter((card) => getComputedStyle(card).overflowX === 'visible').map((card) => card.innerText)"
+        )
+        assert wide == []
+
+
 def test_own_graphs_are_shown(browser: Any, tmp_path: Path) -> None:
     """The energy of the filtered signal, of an operator with weights, is that of `ARMAFilter.filter`."""
     points = torch.rand(60, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

@@ -49,7 +49,7 @@ export function show(value: number, digits = 3): string {
   const size = Math.abs(value);
   const text =
     size !== 0 && (size < 10 ** -digits || size >= 1e5) ? value.toExponential(Math.max(0, digits - 2)) : value.toFixed(digits);
-  return (Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
+  return (Number(text) === 0 ? text.replace("-", "") : text).replace("e+", "e").replaceAll("-", "−");
 }
 
 /** Return whether someone asked for less motion. */

@@ -158,7 +158,7 @@ export class SignalView {
     this.before.repaint();
     this.after.repaint();
     this.plane.repaint();
-    this.draw();
+    this.follow(this.store.state, this.store.numbers());
   }
 
   private async load(): Promise<void> {

@@ -166,7 +166,8 @@ class _Row:
         prefetch = cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(ir.VoidType(), arguments), "llvm.prefetch.p0"
         )
-        how = [ir.Constant(self.i32, number) for number in (0, 3, 1)]  # to read, into the first-level cache, data
+        # To read, into the second-level cache, data: a core waits for many more lines there than in its first level.
+        how = [ir.Constant(self.i32, number) for number in (0, 2, 1)]
         later = builder.add(j, self.ahead)
         nonzeros = builder.extract_value(self.array["col"].shape, 0)
         later = builder.select(builder.icmp_signed("<", later, nonzeros), later, j)

@@ -1,7 +1,8 @@
-"""Products ``A x`` whose x is larger than the caches, so that rows of x come from memory.
+"""Products ``A x`` whose x is larger than a core's caches, so that rows of x come from far away.
 
-Two things keep the memory busy. While a row of x is added, the rows of later nonzeros are fetched already. And the
-result, which is written for the first time, lies in huge pages: the system then clears 2 MiB at a time, not 4 KiB.
+Two things keep the memory busy. While a row of x is added, the rows of later nonzeros are fetched already, into the
+second-level cache: a core waits for many more lines there than in its first-level cache. And the result, which is
+written for the first time, lies in huge pages: the system then clears 2 MiB at a time, not 4 KiB.
 
 The sums are those of `sparse`, in the same order: the same bits.
 """
@@ -24,14 +25,17 @@ from armagnn.kernels.cpu.compile import Array, compiled
 from armagnn.kernels.cpu.gather import WIDEST, blocks, gather
 from armagnn.kernels.cpu.threads import Chunk, begin
 
-LARGE: Final = 16 << 20
-"""Bytes of an x that is fetched ahead. To fetch from a third-level cache ahead costs as much as it brings."""
+LARGE: Final = 6 << 20
+"""Bytes of an x that is fetched ahead. To fetch a smaller one ahead costs as much as it brings."""
 
-NEAR: Final = 64
+NEAR: Final = 40
 """Nonzeros from the one that is added to the one whose row of x is fetched."""
 
 SHORT: Final = 128
-"""Bytes of a row of x up to which it is twice as many: the same time passes between them."""
+"""Bytes of a row of x up to which it is the `NEAREST`."""
+
+NEAREST: Final = 32
+"""With more short rows under way, a core fetches fewer lines at a time."""
 
 HUGE: Final = 4 << 20
 """Bytes of a result that is worth a huge page."""
@@ -60,7 +64,7 @@ def product(arguments: tuple[Any, ...], bounds: list[int]) -> None:
     """Do what `sparse` does with these arguments of its kernel, for an x that is large."""
     *matrix, _starts, _widths, out = arguments
     x = matrix[3]
-    ahead = NEAR if x.shape[1] * x.itemsize > SHORT else 2 * NEAR
+    ahead = NEAR if x.shape[1] * x.itemsize > SHORT else NEAREST
     # No block stays in a cache, so blocks are wide: fewer passes over the nonzeros.
     threads.run(_large_rows, (*matrix, *_blocks(x.shape[1]), out, ahead), bounds)
 

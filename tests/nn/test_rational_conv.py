@@ -165,6 +165,9 @@ class TestByRecursion(TestRational):
         x, op, _ = self.problem(conv)
         with pytest.raises(UnsupportedError, match="recursion"):
             torch.vmap(lambda x: conv(x, op))(torch.stack([x, x]))
+        several = {name: torch.stack([value, value]) for name, value in conv.state_dict().items()}
+        with pytest.raises(UnsupportedError, match="recursion"):
+            torch.vmap(lambda state: torch.func.functional_call(conv, state, (x, op)))(several)
 
     def test_repr(self) -> None:
         assert "method='recursion'" in repr(self.make(2, 3))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from armagnn.errors import ArmagnnError, ConvergenceWarning, ParameterError
-from armagnn.solvers import anderson, picard
+from armagnn.solvers import Statistics, anderson, picard
 from armagnn.solvers.iteration import Map
 from oracles import assert_near, numbers
 from solvers.linear_maps import SOLVERS, affine, linear, solved
@@ -150,3 +150,11 @@ def test_rounding_above_the_tolerance_without_a_contraction() -> None:
 def test_a_map_that_returns_no_states_is_refused(name: str, image: Any) -> None:
     with pytest.raises(ArmagnnError, match="the map"):
         SOLVERS[name](lambda x, rows: image, torch.ones(3, 2), 1e-3, 5)
+
+
+def test_statistics_are_shown_in_a_line_however_long_the_solve() -> None:
+    back = Statistics([[0.5] * 99], residual=2e-9)
+    found = repr(Statistics([[0.5] * 1000 for _ in range(50)], converged=[True] * 50, adjoint=back))
+    assert found.startswith("Statistics(steps=[1000, 1000,")
+    assert found.endswith("adjoint=Statistics(steps=[99], residual=2e-09, converged=True))")
+    assert len(found) < 250

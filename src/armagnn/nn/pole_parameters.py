@@ -143,7 +143,10 @@ def _in_disk(poles: Array, order: int, radius: float) -> tuple[Array, int]:
         raise ParameterError("init must not have poles that are NaN.")
     real = np.isinf(poles) | (np.abs(poles.imag) <= 1e-12 * np.abs(poles))
     if bool((real & (np.abs(poles.real) <= 1)).any()):
-        raise ParameterError(f"init has a pole on [-1, 1], where frequencies lie, got {shown(poles.tolist())}.")
+        raise ParameterError(
+            f"init has a pole on [-1, 1], where frequencies lie, got {shown(poles.tolist())}. Give real poles beyond "
+            "it, as 1.2 or -3, and complex ones in pairs, as 0.1j and -0.1j."
+        )
     upper, lower = poles[~real & (poles.imag > 0)], poles[~real & (poles.imag < 0)]
     if len(upper) != len(lower) or not all((np.abs(lower - p.conj()) <= 1e-6 * abs(p)).any() for p in upper):
         raise ParameterError(f"init must have complex poles in conjugate pairs, got {shown(poles.tolist())}.")

@@ -15,7 +15,7 @@ from armagnn.filters import ARMAFilter
 from armagnn.filters.base import Array, evaluate
 from armagnn.filters.drawing import small_curve
 from armagnn.filters.recursion import recursion
-from armagnn.kernels.transforms import as_they_are
+from armagnn.kernels.transforms import as_they_are, refuse_transforms
 from armagnn.nn import pole_parameters
 from armagnn.nn.chebyshev_sum import chebyshev_coefficients, series
 from armagnn.nn.conv import Conv, empty, times
@@ -115,7 +115,7 @@ class RationalConv(Conv):
         init: Any = "low-pass",
         groups: int = 1,
         learn_poles: bool = True,
-        method: Literal["auto", "exact", "recursion", "eigen"] = "auto",
+        method: Literal["auto", "exact", "series", "recursion", "eigen"] = "auto",
         tol: float | None = None,
         max_iter: int = MAX_ITER,
         radius: float = 0.99,
@@ -135,7 +135,7 @@ class RationalConv(Conv):
         with torch.device("cpu"):  # a design has numbers, also for a layer on the device "meta"
             self._start = pole_parameters.start(init, self.order, self.radius)
         self.statistics: Statistics | None = None
-        """How the last solve went, its backward pass included; None before, and for ``eigen``."""
+        """How the last solve went, its backward pass included; None before, and for ``series`` and ``eigen``."""
         self.weight = Parameter(empty("weight", self.in_channels, self.out_channels))
         with checks.room("pole", self.groups, self.order):
             pole = torch.empty(self.groups * self.order)
@@ -276,6 +276,7 @@ class RationalConv(Conv):
         return TYPICAL if self.method in ("auto", "eigen") and op.symmetric else 0
 
     def _by_recursion(self, op: GraphOperator, y: Tensor, a: Tensor, b: Tensor, log: list[Statistics]) -> Tensor:
+        refuse_transforms("RationalConv with method='recursion'")
         size = max(torch.hypot(a[:, 0], a[:, 1]).detach().flatten().tolist(), default=0.0)
         if size >= 1:
             raise ParameterError(

@@ -27,9 +27,13 @@ ROUNDING = 4.0
 
 
 @checked
-@dataclass
+@dataclass(repr=False)
 class Statistics:
     """How a solver got to its answer, for each of P problems; a linear system with many right sides is one problem.
+
+    Example:
+        >>> Statistics([[0.5, 1e-7], [1e-8]], converged=[True, True])
+        Statistics(steps=[2, 1], residual=1e-07, converged=[True, True])
 
     Attributes:
         residuals: for each problem its trace, one number a step: of a fixed point ||g(x) - x||, of conjugate gradients
@@ -54,6 +58,12 @@ class Statistics:
     adjoint: Statistics | None = None
     residual: float = 0.0
     squared: bool = False
+
+    def __repr__(self) -> str:
+        residual = self.residual or max((trace[-1] for trace in self.residuals if trace), default=0.0)
+        reached = self.converged if isinstance(self.converged, bool) else shown(self.converged)
+        ends = "" if self.adjoint is None else f", adjoint={self.adjoint!r}"
+        return f"Statistics(steps={shown(self.steps)}, residual={residual:.2g}, converged={reached}{ends})"
 
     @property
     def steps(self) -> list[int]:

@@ -182,49 +182,24 @@ for _name in _implementations:
 # --------------------------------------------------------------------------------------------- shapes for the compiler
 
 
-@torch.library.register_fake("armagnn::spmm")
-def _(rowptr, col, value, t_rowptr, t_col, t_value, perm, inverse, x):  # type: ignore[no-untyped-def]
+def _product_shape(rowptr: Tensor, *rest: Any) -> Tensor:
+    x: Tensor = rest[7]
     return x.new_empty(rowptr.shape[0] - 1, x.shape[1])
 
 
-@torch.library.register_fake("armagnn::gcs")
-def _(rowptr, col, value, t_rowptr, t_col, t_value, perm, inverse, x, *rest):  # type: ignore[no-untyped-def]
-    return x.new_empty(rowptr.shape[0] - 1, x.shape[1])
-
-
-@torch.library.register_fake("armagnn::sddmm")
-def _(rowptr, col, t_rowptr, t_col, perm, inverse, a, b):  # type: ignore[no-untyped-def]
-    return a.new_empty(col.shape[0])
-
-
-@torch.library.register_fake("armagnn::dropout")
-def _(x, seed, p, step):  # type: ignore[no-untyped-def]
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
-
-
-@torch.library.register_fake("armagnn::dropout_trials")
-def _(x, seed, p, step):  # type: ignore[no-untyped-def]
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
-
-
-@torch.library.register_fake("armagnn::stack_matmul")
-def _(h, w):  # type: ignore[no-untyped-def]
-    return h.new_empty(h.shape[0], h.shape[1], w.shape[2])
-
-
-@torch.library.register_fake("armagnn::stack_mean")
-def _(h):  # type: ignore[no-untyped-def]
-    return h.new_empty(h.shape[0], h.shape[2])
-
-
-@torch.library.register_fake("armagnn::sort_coo")
-def _(row, col, num_rows, num_cols):  # type: ignore[no-untyped-def]
-    return row.new_empty(num_rows + 1), torch.empty_like(row)
-
-
-@torch.library.register_fake("armagnn::transpose")
-def _(rowptr, col, num_cols):  # type: ignore[no-untyped-def]
-    return rowptr.new_empty(num_cols + 1), torch.empty_like(col), torch.empty_like(col)
+_shapes: Final[dict[str, Callable[..., Any]]] = {
+    "spmm": _product_shape,
+    "gcs": _product_shape,
+    "sddmm": lambda rowptr, col, t_rowptr, t_col, perm, inverse, a, b: a.new_empty(col.shape[0]),
+    "dropout": lambda x, *_: torch.empty_like(x, memory_format=torch.contiguous_format),
+    "dropout_trials": lambda x, *_: torch.empty_like(x, memory_format=torch.contiguous_format),
+    "stack_matmul": lambda h, w: h.new_empty(h.shape[0], h.shape[1], w.shape[2]),
+    "stack_mean": lambda h: h.new_empty(h.shape[0], h.shape[2]),
+    "sort_coo": lambda row, col, m, n: (row.new_empty(m + 1), torch.empty_like(row)),
+    "transpose": lambda rowptr, col, n: (rowptr.new_empty(n + 1), torch.empty_like(col), torch.empty_like(col)),
+}
+for _name, _shape in _shapes.items():
+    torch.library.register_fake(f"armagnn::{_name}")(_shape)
 
 
 # ------------------------------------------------------------------------------------------------------- registration

@@ -7,6 +7,7 @@ vmap, `VMAP`: the trials become columns. The import of this module registers all
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -173,32 +174,25 @@ def _sddmm(args: tuple[Any, ...], out: Tensor, tangents: Tangents) -> Tensor | N
     return _sum(parts if by_b is None else [*parts, sddmm(*pattern, a, by_b)])
 
 
-def _dropout(args: tuple[Any, ...], out: Tensor, tangents: Tangents) -> Tensor | None:
-    return None if tangents[0] is None else dropout(tangents[0], *args[1:])
-
-
-def _dropout_trials(args: tuple[Any, ...], out: Tensor, tangents: Tangents) -> Tensor | None:
-    return None if tangents[0] is None else dropout_trials(tangents[0], *args[1:])
-
-
 def _stack_matmul(args: tuple[Any, ...], out: Tensor, tangents: Tangents) -> Tensor | None:
     (h, w), (by_h, by_w) = args, tangents
     parts = [] if by_h is None else [stack_matmul(by_h, w)]
     return _sum(parts if by_w is None else [*parts, stack_matmul(h, by_w)])
 
 
-def _stack_mean(args: tuple[Any, ...], out: Tensor, tangents: Tangents) -> Tensor | None:
-    return None if tangents[0] is None else stack_mean(tangents[0])
+def _linear(op: Callable[..., Tensor]) -> Callable[..., Tensor | None]:
+    """Return the rule of an operator that is linear in its first argument, and does not depend on the others."""
+    return lambda args, _, tangents: None if tangents[0] is None else op(tangents[0], *args[1:])
 
 
 TANGENTS: Final = {
     "spmm": _spmm,
     "gcs": _gcs,
     "sddmm": _sddmm,
-    "dropout": _dropout,
-    "dropout_trials": _dropout_trials,
+    "dropout": _linear(dropout),
+    "dropout_trials": _linear(dropout_trials),
     "stack_matmul": _stack_matmul,
-    "stack_mean": _stack_mean,
+    "stack_mean": _linear(stack_mean),
 }
 """The derivative of each operator forwards."""
 
@@ -258,10 +252,6 @@ def _gcs_vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Tensor, 
     return out.view(out.shape[0], size, -1), 1
 
 
-def _sddmm_vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Tensor, int]:
-    return _loop(sddmm, info, in_dims, args)
-
-
 def _dropout_vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Tensor, int]:
     x, seed, p, step = args
     size = info.batch_size
@@ -299,7 +289,7 @@ def _stack_mean_vmap(info: Any, in_dims: tuple[Any, ...], h: Tensor) -> tuple[Te
 VMAP: Final = {
     "spmm": _spmm_vmap,
     "gcs": _gcs_vmap,
-    "sddmm": _sddmm_vmap,
+    "sddmm": lambda info, in_dims, *args: _loop(sddmm, info, in_dims, args),
     "dropout": _dropout_vmap,
     "dropout_trials": _dropout_trials_vmap,
     "stack_matmul": _stack_matmul_vmap,

@@ -43,7 +43,7 @@ def blank(like: Tensor, *shape: int) -> Tensor:
         torch.Size([2, 3])
     """
     compiled = _compiled(like)
-    return like.new_empty(shape) if compiled is None else compiled.large.empty(*shape, dtype=like.dtype)
+    return like.new_empty(shape) if compiled is None else compiled.empty(*shape, dtype=like.dtype)
 
 
 def column_dots(x: Tensor, y: Tensor) -> Tensor:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from armagnn.kernels import cpu
-from armagnn.kernels.cpu import large, sparse
+from armagnn.kernels.cpu import compile as compiling
+from armagnn.kernels.cpu import sparse
 from kernels.checks import FUSED, KernelChecks, dtypes, gcs_truth, indices
 from oracles import assert_near, numbers
 from oracles import sparse as random_sparse
@@ -24,22 +25,22 @@ WIDTHS = (1, 2, 3, 5, 8, 13, 16, 31, 32, 50, 64, 65, 100, 127, 128, 129, 192, 20
 
 @pytest.fixture
 def fetching(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    monkeypatch.setattr(large, "LARGE", 1)
+    monkeypatch.setattr(sparse, "LARGE", 1)
     return monkeypatch
 
 
 def near_and_far(patch: pytest.MonkeyPatch, *args: object) -> tuple[Tensor, Tensor]:
     """The result of the kernel for small graphs, and of that for large ones."""
     seen: list[object] = []
-    real = large.product
-    patch.setattr(large, "product", lambda *given: seen.append(given) or real(*given))
-    patch.setattr(large, "LARGE", 1)
+    real = sparse._large_product
+    patch.setattr(sparse, "_large_product", lambda *given: seen.append(given) or real(*given))
+    patch.setattr(sparse, "LARGE", 1)
     far = cpu.gcs(*args)
     assert len(seen) == 1
-    patch.setattr(large, "LARGE", 1 << 60)
+    patch.setattr(sparse, "LARGE", 1 << 60)
     near = cpu.gcs(*args)
     assert len(seen) == 1
-    patch.setattr(large, "product", real)
+    patch.setattr(sparse, "_large_product", real)
     return near, far
 
 
@@ -95,18 +96,18 @@ def test_the_same_bits_with_any_number_of_threads(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_large_x_is_fetched_ahead_and_a_small_one_is_not() -> None:
-    rows, width = large.LARGE // 4 // 64, 64
-    assert large.is_large(torch.empty(rows, width))
-    assert not large.is_large(torch.empty(rows - 1, width))
-    assert large.is_large(torch.empty(2 * rows, width, dtype=torch.bfloat16))
+    rows, width = sparse.LARGE // 4 // 64, 64
+    assert sparse.is_large(torch.empty(rows, width))
+    assert not sparse.is_large(torch.empty(rows - 1, width))
+    assert sparse.is_large(torch.empty(2 * rows, width, dtype=torch.bfloat16))
 
 
 def test_only_the_kernel_for_large_graphs_fetches(monkeypatch: pytest.MonkeyPatch) -> None:
     a = random_sparse(4, 4, dtype=torch.float32)
     near_and_far(monkeypatch, a.rowptr, a.col, a.value, numbers(4, 64, dtype=torch.float32), None, None, "none", 0.0)
     # machine code that comes from a file has no listing
-    far = numba.njit(error_model="numpy")(large._large_rows.py_func)
-    far.compile(large._large_rows.signatures[0])
+    far = numba.njit(error_model="numpy")(sparse._large_rows.py_func)
+    far.compile(sparse._large_rows.signatures[0])
     assert "llvm.prefetch" in "".join(far.inspect_llvm().values())
     kinds = [numba.from_dtype(np.dtype(kind)) for kind in next(iter(sparse.PRODUCT._made))]
     near = numba.cfunc(numba.void(*sparse.PRODUCT.types_of(*kinds)), error_model="numpy")(sparse.PRODUCT.function)
@@ -132,7 +133,7 @@ def flags(address: int) -> str:
 def test_a_large_result_lies_in_huge_pages() -> None:
     if not Path("/sys/kernel/mm/transparent_hugepage").is_dir() or not hasattr(mmap, "MADV_HUGEPAGE"):
         pytest.skip("this system has no huge pages")
-    made = large.empty(large.HUGE // 2, dtype=torch.float32)
+    made = compiling.empty(compiling.HUGE // 2, dtype=torch.float32)
     for byte in (0, made.numel() * 2, made.numel() * 4 - 1):
         assert " hg" in flags(made.data_ptr() + byte)
 
@@ -140,22 +141,22 @@ def test_a_large_result_lies_in_huge_pages() -> None:
 @pytest.mark.parametrize("advise", [None, lambda *args: -1])
 def test_results_without_huge_pages(advise: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there are none, and where the system refuses."""
-    monkeypatch.setattr(large, "_advise", lambda: advise)
-    made = large.empty(large.HUGE // 4, 2, dtype=torch.float64)
+    monkeypatch.setattr(compiling, "_advise", lambda: advise)
+    made = compiling.empty(compiling.HUGE // 4, 2, dtype=torch.float64)
     made.fill_(1.0)
-    assert made.shape == (large.HUGE // 4, 2)
+    assert made.shape == (compiling.HUGE // 4, 2)
     assert made.dtype == torch.float64
 
 
 def test_small_results_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, ...]] = []
-    monkeypatch.setattr(large, "_advise", lambda: lambda *args: asked.append(args) or 0)
-    large.empty(large.HUGE // 4 - 1, dtype=torch.float32)
-    large.empty(0, 5, dtype=torch.float32)
+    monkeypatch.setattr(compiling, "_advise", lambda: lambda *args: asked.append(args) or 0)
+    compiling.empty(compiling.HUGE // 4 - 1, dtype=torch.float32)
+    compiling.empty(0, 5, dtype=torch.float32)
     assert not asked
-    made = large.empty(large.HUGE // 4, dtype=torch.float32)
+    made = compiling.empty(compiling.HUGE // 4, dtype=torch.float32)
     ((first, size, how),) = asked
     assert first % mmap.PAGESIZE == 0
     assert first <= made.data_ptr() < first + mmap.PAGESIZE
-    assert first + size == made.data_ptr() + large.HUGE
+    assert first + size == made.data_ptr() + compiling.HUGE
     assert how == mmap.MADV_HUGEPAGE

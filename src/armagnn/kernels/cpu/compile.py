@@ -14,10 +14,13 @@ folder, under ``armagnn-<digest>``. The `KEPT` folders last used are kept there,
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import hashlib
+import mmap
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -132,6 +135,40 @@ def to_numpy(x: Tensor, dtype: torch.dtype | None = None) -> Array:
 def accumulator(dtype: torch.dtype) -> torch.dtype:
     """Return the type that numbers of a type are computed in."""
     return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+# -------------------------------------------------------------------------------------------------------- large results
+
+HUGE: Final = 4 << 20
+"""Bytes of a result that is worth a huge page."""
+
+
+def empty(*shape: int, dtype: torch.dtype) -> Tensor:
+    """Return a tensor without values, in huge pages if it is large and the system has them.
+
+    Example:
+        >>> empty(2, 3, dtype=torch.float32).shape
+        torch.Size([2, 3])
+    """
+    made = torch.empty(*shape, dtype=dtype)
+    size = made.nbytes
+    if size >= HUGE and (advise := _advise()) is not None:
+        first = made.data_ptr() // mmap.PAGESIZE * mmap.PAGESIZE
+        advise(first, made.data_ptr() + size - first, mmap.MADV_HUGEPAGE)  # it is advice: whatever it says is fine
+    return made
+
+
+@functools.cache
+def _advise() -> Callable[[int, int, int], int] | None:
+    """Return the C library's ``madvise``, or None where there are no huge pages to ask for."""
+    if sys.platform != "linux" or not hasattr(mmap, "MADV_HUGEPAGE"):
+        return None
+    try:
+        function = ctypes.CDLL(None).madvise
+    except (OSError, AttributeError):
+        return None
+    function.argtypes, function.restype = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int), ctypes.c_int
+    return function
 
 
 # ------------------------------------------------------------------------------------------------- machine code on disk

@@ -44,17 +44,6 @@ LINE: Final = 64
 """Bytes that a processor fetches from memory at once."""
 
 
-def blocks(width: int, widest: int = WIDEST) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Cover ``width`` columns by blocks: return where they start and how wide they are, the last perhaps narrower.
-
-    Example:
-        >>> blocks(50), blocks(100)
-        (((0,), (50,)), ((0, 64), (64, 36)))
-    """
-    starts = tuple(range(0, width, widest))
-    return starts, tuple(min(widest, width - start) for start in starts)
-
-
 _ARGUMENTS: Final = (
     "out", "i", "c", "width", "skip", "k", "bias", "x", "col", "value", "start", "end", "relu", "slope", "ahead",
 )  # fmt: skip

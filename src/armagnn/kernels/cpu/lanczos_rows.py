@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from armagnn.kernels.cpu import large, threads
-from armagnn.kernels.cpu.compile import Array, compiled, inner
+from armagnn.kernels.cpu import threads
+from armagnn.kernels.cpu.compile import Array, compiled, empty, inner
 from armagnn.kernels.cpu.threads import Chunk, begin
 from armagnn.kernels.lanczos import Numbers, StateUpdate
 
@@ -195,4 +195,4 @@ def _flat(x: Tensor) -> Array:
     return x.contiguous().view(-1).numpy()
 
 
-__all__ = ["column_dots", "combine_states", "lanczos_vector", "large"]
+__all__ = ["column_dots", "combine_states", "empty", "lanczos_vector"]

@@ -12,7 +12,7 @@ from armagnn.kernels.backends import Layer, Matrix
 from armagnn.kernels.cpu import threads
 from armagnn.kernels.cpu.compile import Array, to_numpy
 from armagnn.kernels.cpu.masks import DROP_ROWS
-from armagnn.kernels.cpu.sparse import PRODUCT, _blocks, gcs
+from armagnn.kernels.cpu.sparse import PRODUCT, column_blocks, gcs
 from armagnn.kernels.cpu.stack_by_stack import Graph, Layers, backward_members, forward_members
 from armagnn.kernels.cpu.tile import MULTIPLY
 from armagnn.kernels.random import MASK, thresholds
@@ -32,9 +32,9 @@ SLOPES = {"none": 1.0, "relu": 0.0}
 
 def _graphs(op: Matrix, fan_in: int, width: int) -> tuple[Graph, Graph]:
     """Return an operator and its transpose as the kernels take them."""
-    nothing, blocks = np.zeros((1, max(fan_in, width)), to_numpy(op[2]).dtype), (_blocks(fan_in), _blocks(width))
     rowptr, col, value, t_rowptr, t_col, t_value = (to_numpy(part) for part in op[:6])
     real, index = value.dtype, col.dtype
+    blocks, nothing = (column_blocks(fan_in), column_blocks(width)), np.zeros((1, max(fan_in, width)), real)
     product = PRODUCT.address(real, real, index, rowptr.dtype)
     rest = *blocks, nothing, product, MULTIPLY.address(real), DROP_ROWS.address(real)
     return Graph(rowptr, col, value, *rest), Graph(t_rowptr, t_col, t_value, *rest)

@@ -22,7 +22,7 @@ from armagnn.kernels.backends import Layer
 from armagnn.kernels.cpu import threads
 from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, compiled, inner, to_numpy
 from armagnn.kernels.cpu.masks import DROP_PIECE, drop_piece
-from armagnn.kernels.cpu.sparse import PRODUCT, _blocks, keep_nonzeros, product_rows
+from armagnn.kernels.cpu.sparse import PRODUCT, column_blocks, keep_nonzeros, product_rows
 from armagnn.kernels.cpu.threads import Chunk, begin
 from armagnn.kernels.cpu.tile import MULTIPLY, PLAIN, matrix, multiply
 from armagnn.kernels.random import DROPOUT, thresholds
@@ -251,7 +251,7 @@ def _graph(t: Layer, transpose: bool) -> _Graph:
     rowptr, col, value = map(to_numpy, t.op[3:6] if transpose else t.op[:3])
     half = _half(t)
     widest = max(2 * half, t.v.shape[2])  # of a sum, which may be a gradient of X
-    blocks = np.array(_blocks(half)), np.array(_blocks(2 * half))
+    blocks = np.array(column_blocks(half)), np.array(column_blocks(2 * half))
     return _Graph(rowptr, col, value, *blocks, np.zeros((1, widest), value.dtype), _product(rowptr, col, value))
 
 
@@ -301,7 +301,7 @@ def _mean(nodes: int, stacks: int, width: int, half: int, kind: Any, index: Any)
     rowptr = np.arange(nodes + 1, dtype=index)
     col = rowptr[:-1, None] * half + np.arange(stacks, dtype=index) * width
     matrix = rowptr * index.type(stacks), col.reshape(-1), np.full(col.size, 1 / stacks, kind)
-    return _Rows(*matrix, np.array(_blocks(width)), _product(*matrix))
+    return _Rows(*matrix, np.array(column_blocks(width)), _product(*matrix))
 
 
 @lru_cache(maxsize=16)
@@ -309,7 +309,7 @@ def _share(rows: int, stacks: int, width: int, kind: Any, index: Any) -> _Rows:
     """Return what gives every stack its share of the gradient of a mean; of one stack, all of it."""
     rowptr = np.arange(rows + 1, dtype=index)
     matrix = rowptr, rowptr[:-1].copy(), np.full(rows, 1 / stacks, kind)
-    return _Rows(*matrix, np.array(_blocks(width)), _product(*matrix))
+    return _Rows(*matrix, np.array(column_blocks(width)), _product(*matrix))
 
 
 def _copy(t: Layer) -> _Rows:

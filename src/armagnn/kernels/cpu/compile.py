@@ -132,6 +132,11 @@ def to_numpy(x: Tensor, dtype: torch.dtype | None = None) -> Array:
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
+def kind_of(x: Tensor) -> Any:
+    """Return numpy's type of a tensor's numbers."""
+    return x[:0].numpy().dtype.type
+
+
 def accumulator(dtype: torch.dtype) -> torch.dtype:
     """Return the type that numbers of a type are computed in."""
     return torch.float64 if dtype == torch.float64 else torch.float32

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from armagnn.kernels.backends import Layer, Matrix
 from armagnn.kernels.cpu import threads
-from armagnn.kernels.cpu.compile import Array, to_numpy
+from armagnn.kernels.cpu.compile import Array, kind_of, to_numpy
 from armagnn.kernels.cpu.masks import DROP_ROWS
 from armagnn.kernels.cpu.sparse import PRODUCT, column_blocks, gcs
 from armagnn.kernels.cpu.stack_by_stack import Graph, Layers, backward_members, forward_members
@@ -55,7 +55,7 @@ def _layers(t: Layer) -> Layers:
     rates = torch.as_tensor(s.p if t.seed is not None else 0.0, dtype=torch.float64).reshape(-1).expand(trials)
     return Layers(
         to_numpy(w0.transpose(1, 2)), to_numpy(w), to_numpy(v.transpose(2, 3)), to_numpy(bias), s.steps,
-        s.init != "zero", s.act == "elu", to_numpy(v).dtype.type(SLOPES.get(s.act, s.slope)),
+        s.init != "zero", s.act == "elu", kind_of(v)(SLOPES.get(s.act, s.slope)),
         t.seed is not None and bool((rates > 0).any()), to_numpy(torch.stack([keys & MASK, (keys >> 32) & MASK], 1)),
         thresholds(rates).numpy(), to_numpy((1.0 / (1.0 - rates)).to(v.dtype)),
     )  # fmt: skip
@@ -104,7 +104,7 @@ def forward(t: Layer, keep: bool) -> tuple[Tensor, list[Tensor]]:
     (count, nodes, fan_in), keep = x.shape, keep and t.trials > 0
     count = t.trials or count
     lx = _propagated(t.op[:3], x).contiguous() if t.trials else x[:0]
-    out = np.empty((count * parts, nodes, s.width), to_numpy(t.v).dtype)
+    out = np.empty((count * parts, nodes, s.width), kind_of(t.v))
     kept = np.empty((count if keep else 0, s.stacks, s.steps * nodes, s.width), out.dtype)
     graph, _ = _graphs(t.op, fan_in, s.width)
     _share_out(forward_members, (graph, _layers(t), to_numpy(x), lx.numpy(), kept, out, parts), count * parts)
@@ -115,7 +115,7 @@ def forward(t: Layer, keep: bool) -> tuple[Tensor, list[Tensor]]:
 def backward(t: Layer, g: Tensor, kept: list[Tensor], needs_x: bool, consume: bool) -> tuple[Tensor | None, ...]:
     """Return the gradients of x, W0, W, V and the bias from that of the mean."""
     x, s, parts, layers = _features(t), t.settings, _parts(t), _layers(t)
-    (count, nodes, fan_in), real = x.shape, to_numpy(t.v).dtype
+    (count, nodes, fan_in), real = x.shape, kind_of(t.v)
     count = t.trials or count
     groups = t.trials or min(count, GROUPS)
     states, lx = kept if t.trials else (x.new_empty(0, 1, 1, 1), x[:0])

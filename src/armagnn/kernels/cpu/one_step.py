@@ -20,7 +20,7 @@ from torch import Tensor
 
 from armagnn.kernels.backends import Layer
 from armagnn.kernels.cpu import threads
-from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, compiled, inner, to_numpy
+from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, compiled, inner, kind_of, to_numpy
 from armagnn.kernels.cpu.masks import DROP_PIECE, drop_piece
 from armagnn.kernels.cpu.sparse import PRODUCT, column_blocks, keep_nonzeros, product_rows
 from armagnn.kernels.cpu.threads import Chunk, begin
@@ -231,7 +231,7 @@ def _backward(
 
 
 def _routines(t: Layer) -> Routines:
-    real = np.dtype(_kind(t))
+    real = np.dtype(kind_of(t.v))
     return Routines(MULTIPLY.address(real), DROP_PIECE.address(real))
 
 
@@ -283,7 +283,7 @@ def _as_matrix(weight: Tensor, beside: bool) -> Array:
 
 def _layer(t: Layer) -> _Layer:
     assert t.w0 is not None
-    s, columns, fan_in, kind, beside = t.settings, _columns(t), t.v.shape[2], _kind(t), _side_by_side_already(t)
+    s, columns, fan_in, kind, beside = t.settings, _columns(t), t.v.shape[2], kind_of(t.v), _side_by_side_already(t)
     below, right = (0, columns) if beside else (fan_in, 0)
     bias = np.zeros((t.trials, columns), kind) if t.bias is None else to_numpy(t.bias).reshape(t.trials, columns)
     rates = s.p.reshape(-1) if t.seed is not None and isinstance(s.p, Tensor) else torch.zeros(0, dtype=torch.float64)
@@ -314,11 +314,7 @@ def _share(rows: int, stacks: int, width: int, kind: Any, index: Any) -> _Rows:
 
 def _copy(t: Layer) -> _Rows:
     """Return what moves the rows of W0 and V."""
-    return _share(t.v.shape[2], 1, _columns(t), _kind(t), to_numpy(t.op[0]).dtype)
-
-
-def _kind(t: Layer) -> Any:
-    return to_numpy(t.v).dtype.type
+    return _share(t.v.shape[2], 1, _columns(t), kind_of(t.v), to_numpy(t.op[0]).dtype)
 
 
 def _bounds(t: Layer) -> list[int]:
@@ -332,7 +328,7 @@ def forward(t: Layer, keep: bool) -> tuple[Tensor, list[Tensor]]:
     nodes, width, keep = t.op[0].shape[0] - 1, t.settings.width, keep and t.settings.act != "none"
     out = t.v.new_empty(nodes, t.trials, width)
     states = t.v.new_empty(t.trials if keep else 0, nodes, _half(t))
-    mean = _mean(nodes, t.settings.stacks, width, _half(t), _kind(t), to_numpy(t.op[0]).dtype)
+    mean = _mean(nodes, t.settings.stacks, width, _half(t), kind_of(t.v), to_numpy(t.op[0]).dtype)
     arguments = (
         _routines(t), _graph(t, False), _layer(t), _features(t, False), _copy(t), mean, keep, states.numpy(),
         out.numpy(),
@@ -351,7 +347,7 @@ def backward(t: Layer, g: Tensor, kept: list[Tensor], needs_x: bool, consume: bo
     made = t.v.new_empty(shape), t.v.new_empty(shape)
     w0_grad, v_grad = (each.transpose(0, 1) if beside else each for each in made)
     bias_grad = t.v.new_empty(t.trials, _columns(t))
-    share = _share(nodes, t.settings.stacks, t.settings.width, _kind(t), to_numpy(t.op[0]).dtype)
+    share = _share(nodes, t.settings.stacks, t.settings.width, kind_of(t.v), to_numpy(t.op[0]).dtype)
     arguments = (
         _routines(t), _graph(t, True), _layer(t), _features(t, True), _copy(t), share, gated,
         states.numpy(), to_numpy(g.transpose(0, 1)), needs_x, x_grad.numpy(), _as_matrix(w0_grad, beside),

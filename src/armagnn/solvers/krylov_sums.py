@@ -21,8 +21,14 @@ Array = npt.NDArray[Any]
 Product = Callable[[Tensor, Tensor], Tensor]
 """Returns M x for x of shape (N, C), in the second tensor or in a new one."""
 
-WINDOW: Final = 8
+WINDOW: Final = 16
 """Vectors of the Krylov space that are combined at once; two or more."""
+
+LARGE_WINDOW: Final = 8
+"""The same for vectors that fill the memory."""
+
+LARGE: Final = 1 << 23
+"""Numbers of such a vector (N C), at least."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +103,9 @@ def krylov_sums(
     real a with |a| < 1 the matrix is definite. Where the pivot of a real a is not positive, M has an eigenvalue beyond
     [-1, 1], and an error says so.
 
-    The recursion of d and z is carried out on a few numbers of each column, for `WINDOW` steps; then the d_k and the
-    sums are brought up to date from the vectors of these steps in one pass. So memory does not grow with the steps.
+    The recursion of d and z is carried out on a few numbers of each column, for `WINDOW` steps (`LARGE_WINDOW` of long
+    vectors); then the d_k and the sums are brought up to date from the vectors of these steps in one pass. So memory
+    does not grow with the steps.
 
     The same numbers give :math:`\langle z_k, x \rangle`, because :math:`\langle d_j, x \rangle` has the recursion of
     d_j; and, differentiated by a, the slopes :math:`\langle M (I - a_k M)^{-2} y, x \rangle`.
@@ -125,8 +132,9 @@ def krylov_sums(
     """
     a = np.asarray(a, dtype=np.complex128)
     size = _lengths(y, over)
-    state = _States(y, a, weights)
-    small = _Small(a, size, tol, slopes)
+    window = LARGE_WINDOW if y.numel() >= LARGE else WINDOW
+    state = _States(y, a, weights, window)
+    small = _Small(a, size, tol, slopes, window)
     vectors = state.vectors
     vectors[0].copy_(y)
     unit = np.where(size > 0, size, 1.0)
@@ -150,7 +158,7 @@ def krylov_sums(
         small.measure(beta)
         length_before, length = length, np.where(beta > 0, beta, 1.0)
         step += 1
-        if small.filled == WINDOW:
+        if small.filled == window:
             state.update(small, step)
     if small.filled:
         state.update(small, step, last=True)
@@ -172,7 +180,7 @@ class _Small:
     ``d = own d' + sum_w share_w v_w`` and ``z = z' + own_z d' + sum_w share_z_w v_w`` with the d' and z' of then.
     """
 
-    def __init__(self, a: Array, size: Array, tol: float, slopes: bool) -> None:
+    def __init__(self, a: Array, size: Array, tol: float, slopes: bool, window: int) -> None:
         shape = a.shape
         self.a, self.tol = a, tol
         self.real: list[bool] = (a.imag == 0).all(1).tolist()
@@ -182,7 +190,7 @@ class _Small:
         self.running = bool(self.active.any())
         self.residuals: list[list[float]] = [[] for _ in a]
         self.products, self.slopes, self.d_other = np.zeros_like(a), np.zeros_like(a), np.zeros_like(a)
-        self.share, self.share_z = (np.zeros((WINDOW, *shape), dtype=np.complex128) for _ in range(2))
+        self.share, self.share_z = (np.zeros((window, *shape), dtype=np.complex128) for _ in range(2))
         # derivatives by a
         self.with_slopes = slopes
         self.w_slope, self.lower_slope, self.d_slope = (np.zeros_like(a) for _ in range(3))
@@ -250,7 +258,7 @@ class _Small:
 class _States:
     """The sums and the d_k, complex ones as two real matrices, and the vectors since the last update."""
 
-    def __init__(self, y: Tensor, a: Array, weights: Sequence[Mapping[int, Array]]) -> None:
+    def __init__(self, y: Tensor, a: Array, weights: Sequence[Mapping[int, Array]], window: int) -> None:
         self.outputs, self.weights = len(weights), weights
         self.first: list[int] = []  # where the d_k are
         place = self.outputs
@@ -259,7 +267,7 @@ class _States:
             place += 1 if (row.imag == 0).all() else 2
         self.count = [end - first for first, end in zip(self.first, [*self.first[1:], place], strict=True)]
         self.all = blank(y, place, *y.shape).zero_()
-        self.vectors = blank(y, WINDOW + 1, *y.shape)
+        self.vectors = blank(y, window + 1, *y.shape)
 
     @property
     def values(self) -> Tensor:
@@ -268,7 +276,7 @@ class _States:
     def update(self, small: _Small, step: int, last: bool = False) -> None:
         """Bring the sums and the d_k up to date."""
         n, columns = small.filled, small.a.shape[1]
-        places = [(step - n + w) % (WINDOW + 1) for w in range(n)]
+        places = [(step - n + w) % len(self.vectors) for w in range(n)]
         updates = []
         for o, given in enumerate(self.weights):
             sources, old, new = [o], [np.ones(columns)], np.zeros((n, columns))

@@ -20,7 +20,7 @@ from armagnn.kernels.cpu.compile import Array, compiled, empty, inner
 from armagnn.kernels.cpu.threads import Chunk, begin
 from armagnn.kernels.lanczos import Numbers, StateUpdate
 
-TILE: Final = 256
+TILE: Final = 512
 """Numbers of an inner loop at least."""
 
 BLOCK: Final = 1 << 13
@@ -106,11 +106,12 @@ def _combine_rows(
     made = np.empty((count.max(), tile), dtype=states.dtype)
     for number in range(lo, hi):
         end = min((number + 1) * block, length)
-        row, old_row = np.int64(0), np.int64(0)  # of `new` and of `old`
-        for u in range(first.size):
-            given = pointer[u + 1] - pointer[u]
-            for start in range(number * block, end, tile):
-                stop = min(start + tile, end)
+        # one tile of all vectors stays in the nearest cache while all states are made of it
+        for start in range(number * block, end, tile):
+            stop = min(start + tile, end)
+            row, old_row = np.int64(0), np.int64(0)  # of `new` and of `old`
+            for u in range(first.size):
+                given = pointer[u + 1] - pointer[u]
                 for s in range(count[u]):
                     out, kept, added = made[s, : stop - start], old[old_row + s * given :], new[row + s]
                     if given:
@@ -128,8 +129,8 @@ def _combine_rows(
                         _add_scaled(out, vectors[places[k], start:stop], added[k])
                 for s in range(count[u]):
                     states[first[u] + s, start:stop] = made[s, : stop - start]
-            row += count[u]
-            old_row += count[u] * given
+                row += count[u]
+                old_row += count[u] * given
 
 
 def _tiles(columns: int) -> tuple[int, int]:

@@ -78,12 +78,13 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim: what is asked, what is measured, and how it is drawn."""
+    """A claim: what is asked, what is measured, and how it is drawn; `jobs_on` measures on a device, where that pays."""
 
     name: str
     question: str
     jobs: Sequence[Measurement]
     draw: Callable[[Sequence[ClaimRow]], Any]
+    jobs_on: Callable[[str], Sequence[Measurement]] | None = None
 
 
 def measure(

@@ -18,16 +18,18 @@ from armagnn.files import check_writable, write_atomic
 from armagnn.sealed import rows_csv, write_sealed
 from armagnn.spectral.plot import check_format, picture
 from armagnn.training import Run
+from armagnn.training.config import torch_device
 from armagnn_paper import convergence as theorem_1
 from armagnn_paper import forecast, heterophily_section, layer_gains, responses
 from armagnn_paper import training_time as times
 from armagnn_paper.claims import RUNS, measure, rows_of, summary_table
 from armagnn_paper.claims_changes import ROBUSTNESS, TRANSFER
+from armagnn_paper.claims_deep import DEEP
 from armagnn_paper.claims_layers import DEPTH, DIVERSITY, NORMS
 from armagnn_paper.table import Cell
 from armagnn_paper.tables import TABLES
 
-CLAIMS: Final = {claim.name: claim for claim in (ROBUSTNESS, TRANSFER, DEPTH, DIVERSITY, NORMS)}
+CLAIMS: Final = {claim.name: claim for claim in (ROBUSTNESS, TRANSFER, DEPTH, DEEP, DIVERSITY, NORMS)}
 
 
 def convergence(
@@ -243,17 +245,20 @@ def claims(
         Path, typer.Option(help="Where the numbers are kept; what is there is not measured again.")
     ] = Path("results", "claims"),
     out: Annotated[Path, typer.Option(help="The folder of the pictures.")] = Path("figures", "claims"),
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1: where deep is trained, the others on cpu.")] = "cpu",
 ) -> None:
-    """The paper's claims, measured on trained networks: robustness, transfer, depth, diversity, norms.
+    """The paper's claims, measured on trained networks: robustness, transfer, depth, deep, diversity, norms.
 
-    Given again, it goes on where it was interrupted.
+    Given again, it goes on where it was interrupted. On a processor deep takes hours.
     """
+    torch_device(device)  # refuses what is not there
     chosen = [CLAIMS[choice("claim", each, CLAIMS)] for each in name or CLAIMS]
     console = output_console()
     check_writable(*(path for each in chosen for path in (results / f"{each.name}.csv", out / f"{each.name}.png")))
     for each in chosen:
         path = results / f"{each.name}.csv"
-        for job, rows in measure(each.jobs, path, runs):
+        jobs = each.jobs if each.jobs_on is None else each.jobs_on(device)
+        for job, rows in measure(jobs, path, runs):
             done = ", ".join(map(str, job.covers.values()))
             notes_console().print(f"{each.name}: {done}, {len(rows)} numbers", highlight=False)
         rows = rows_of(path)

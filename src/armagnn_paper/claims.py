@@ -78,7 +78,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim: what is asked, what is measured, and how it is drawn; `jobs_on` measures on a device, where that pays."""
+    """A claim: what is asked, what is measured, and how it is drawn; `jobs_on` measures on a device where that pays."""
 
     name: str
     question: str

@@ -19,6 +19,7 @@ from sphinx.util.docutils import SphinxDirective
 
 EXPLORER = "_static/explorer.html"
 BIG = re.compile(r"\\(big|Big|bigg|Bigg)(?=(\\[a-zA-Z]+|[^a-zA-Z]))")  # of unknown side, which MathML wants to know
+ACCENT = re.compile(r"\\(bar|tilde|hat|vec|dot|overline) *(\\[a-zA-Z]+|\{[^{}]*\}|[a-zA-Z])(?= *[_^])")
 RIGHT = (")", "]", r"\rangle", r"\rvert", r"\rVert")
 
 
@@ -51,6 +52,7 @@ def before_example(conf: dict[str, Any], name: str) -> None:
 def mathml(latex: str, block: bool) -> str:
     """Return a formula as MathML, which every browser shows without a script."""
     latex = latex.replace(r"\dots", r"\ldots")
+    latex = ACCENT.sub(r"\g<0>{}", latex)  # otherwise the index of a letter with an accent stands under it
     latex = BIG.sub(lambda found: found[0] + ("r" if found[2] in RIGHT else "l"), latex)
     if block and r"\\" in latex:  # several lines
         latex = rf"\begin{{align}}{latex}\end{{align}}"
@@ -86,14 +88,21 @@ class Bars(SphinxTransform):
 
 # --------------------------------------------------------------------------------------------------------- wide parts
 
-SHORT = re.compile(r"<td><p>((?:<strong>)?[^<]{1,14}(?:</strong>)?)</p></td>")
+SHORT = re.compile(r"<td><p>((?:<strong>)?(?:[^<]{1,14}|[-\d .,×()+=±/%−–]{1,40})(?:</strong>)?)</p></td>")
+
+CELL, TAG, LONG = re.compile(r"<td>(<p>.*?)</td>", re.DOTALL), re.compile(r"<[^>]*>"), 60
 
 
 def mend_wide_parts(app: Sphinx, page: str, template: str, context: dict[str, Any], tree: object) -> None:
-    """Let Tab reach code and tables that may be wider than the page, to scroll them by keys; keep numbers whole."""
+    """Let Tab reach code and tables that may be wider than the page, to scroll them by keys; keep columns readable."""
     body = str(context.get("body", "")).replace("<pre>", '<pre tabindex="0">')
     body = body.replace('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper')
-    context["body"] = SHORT.sub(r'<td class="short"><p>\1</p></td>', body)
+    body = SHORT.sub(r'<td class="short"><p>\1</p></td>', body)
+    context["body"] = CELL.sub(lambda cell: f"<td{_long(cell[1])}>{cell[1]}</td>", body)
+
+
+def _long(cell: str) -> str:
+    return ' class="long"' if len(TAG.sub("", cell)) >= LONG else ""
 
 
 # ------------------------------------------------------------------------------------------------------------- explorer

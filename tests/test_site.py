@@ -86,6 +86,7 @@ def test_every_script_of_the_gallery_has_run_and_drawn(pages: dict[Path, Page]) 
     for script in scripts:
         links = pages[SITE / "gallery" / f"{script.stem}.html"].links
         assert sum(f"sphx_glr_{script.stem}_" in link and link.endswith(".png") for link in links) >= 1, script.name
+        assert "Warning:" not in (SITE / "gallery" / f"{script.stem}.html").read_text(encoding="utf-8"), script.name
 
 
 def test_pages_ask_nothing_of_other_machines(pages: dict[Path, Page]) -> None:

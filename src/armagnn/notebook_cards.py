@@ -9,6 +9,7 @@ from typing import Final
 WIDTH, HEIGHT = 240, 90
 TABLE: Final = "border-collapse:collapse;font-size:90%"
 CELL: Final = "text-align:left;padding:1px 10px 1px 0;border:0;background:none;vertical-align:top"
+NAME: Final = f"{CELL};font-weight:normal;opacity:.75;white-space:nowrap"
 SVG: Final = "max-width:100%;color:inherit"
 
 
@@ -20,7 +21,7 @@ def card(title: str, rows: Mapping[str, object], picture: str = "") -> str:
         True
     """
     cells = "".join(
-        f'<tr style="background:none"><th style="{CELL};font-weight:normal;opacity:.75">{html.escape(name)}</th>'
+        f'<tr style="background:none"><th style="{NAME}">{html.escape(name)}</th>'
         f'<td style="{CELL}">{html.escape(str(value))}</td></tr>'
         for name, value in rows.items()
     )

@@ -37,6 +37,12 @@ def test_every_name_is_tested() -> None:
     assert set(targets.NAMED) == {"low-pass", "high-pass", "band-pass", "band-stop", "comb", "heat"}
 
 
+@pytest.mark.filterwarnings("error")
+def test_functions_of_numpy_are_taken_without_a_warning() -> None:
+    found = targets.resolve(lambda mu: np.exp(-5 * (1 - mu))).function(MU)
+    np.testing.assert_allclose(found, np.exp(-5 * (1 - MU.numpy())), rtol=1e-15)
+
+
 def test_parameters_of_the_targets() -> None:
     assert targets.low_pass(0.3)(MU).tolist() == [0, 0, 0, 0, 0, 1, 1, 1, 1]
     assert targets.high_pass(-0.5)(MU).tolist() == [1, 1, 0, 0, 0, 0, 0, 0, 0]

@@ -10,6 +10,7 @@ functions of the operator's eigenvalues.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -136,7 +137,9 @@ def vectorized(function: Callable[[Any], Any]) -> Response:
 
     def evaluate(mu: Tensor) -> Tensor:
         try:
-            value = function(mu)
+            with warnings.catch_warnings():  # numpy's functions of a tensor work, with a warning about torch's own code
+                warnings.filterwarnings("ignore", "__array_wrap__", DeprecationWarning)
+                value = function(mu)
         except (TypeError, ValueError, RuntimeError):  # written for one number at a time: math.exp, if mu > 0
             flat = [float(function(float(m))) for m in mu.detach().flatten()]
             value = torch.tensor(flat, dtype=mu.dtype).view(mu.shape)

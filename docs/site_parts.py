@@ -131,7 +131,9 @@ class CommandHelp(SphinxDirective):
         from armagnn.cli import app
 
         words = self.arguments[0].strip(".").split()
-        result = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"})
+        result = CliRunner().invoke(
+            app, [*words, "--help"], prog_name="armagnn", env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+        )
         if result.exit_code:
             raise self.error(f"armagnn {self.arguments[0]} --help fails: {result.output}")
         text = "\n".join(line.rstrip() for line in result.output.strip().splitlines())
@@ -139,6 +141,9 @@ class CommandHelp(SphinxDirective):
 
 
 # ------------------------------------------------------------------------------------------------------------ reference
+
+
+LETTER = re.compile(r"(^ *|: )([A-Z])\.$")
 
 
 class Room(SphinxDirective):
@@ -168,6 +173,11 @@ class Room(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(["```{eval-rst}", *lines, "```"]))
 
 
+def keep_letters(app: Sphinx, kind: str, name: str, value: object, options: object, lines: list[str]) -> None:
+    """A description such as ``K.`` is a letter, not the beginning of a list."""
+    lines[:] = [LETTER.sub(r"\1\2\.", line) for line in lines]
+
+
 def skip_member(app: Sphinx, kind: str, name: str, value: object, skip: bool, options: object) -> bool | None:
     """Leave out what scikit-learn adds to every estimator, whose docstrings are written for its own site."""
     return True if name.endswith("_request") and "RequestMethod" in getattr(value, "__qualname__", "") else None
@@ -180,6 +190,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("room", Room)
     app.add_directive("command-help", CommandHelp)
     app.connect("autodoc-skip-member", skip_member)
+    app.connect("autodoc-process-docstring", keep_letters, priority=900)  # after napoleon
     app.connect("html-page-context", mend_wide_parts)
     app.connect("build-finished", write_explorer)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -9,6 +9,7 @@ from armagnn.spectral.plot import picture
 from armagnn_paper.claims import ClaimRow, cora
 from armagnn_paper.claims_deep import (
     DEEP,
+    DEEPEST,
     DEPTHS,
     FORMS,
     METHODS,
@@ -40,7 +41,8 @@ def test_the_last_hidden_units_are_what_the_last_convolution_is_given() -> None:
 
 def test_every_network_is_a_job_of_its_own_rows() -> None:
     jobs = jobs_on("cuda")
-    assert len(jobs) == len(DEPTHS) * len(FORMS) * len(METHODS) == len({tuple(job.covers.values()) for job in jobs})
+    depths = sum(depth <= DEEPEST[method] for depth in DEPTHS for method in METHODS)
+    assert len(jobs) == depths * len(FORMS) == len({tuple(job.covers.values()) for job in jobs}) == 90
     assert [job.covers for job in jobs] == [job.covers for job in DEEP.jobs]
     assert jobs[0].measure.args[-1] == "cuda"  # type: ignore[attr-defined]
 

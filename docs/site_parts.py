@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import zlib
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from docutils import nodes
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
+from sphinx.ext import autosummary
+from sphinx.ext.autosummary import extract_summary
 from sphinx.transforms import SphinxTransform
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
@@ -178,6 +181,12 @@ def keep_letters(app: Sphinx, kind: str, name: str, value: object, options: obje
     lines[:] = [LETTER.sub(r"\1\2\.", line) for line in lines]
 
 
+def summary(lines: Sequence[str], settings: Any) -> str:
+    """The first sentence of a docstring for a table: "Eq." does not end it, and a comma or a colon is not its end."""
+    sentence = extract_summary(lines, settings).rstrip(",:")
+    return sentence if sentence.endswith(".") else f"{sentence}."
+
+
 def skip_member(app: Sphinx, kind: str, name: str, value: object, skip: bool, options: object) -> bool | None:
     """Leave out what scikit-learn adds to every estimator, whose docstrings are written for its own site."""
     return True if name.endswith("_request") and "RequestMethod" in getattr(value, "__qualname__", "") else None
@@ -185,6 +194,8 @@ def skip_member(app: Sphinx, kind: str, name: str, value: object, skip: bool, op
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Tell Sphinx what is here."""
+    autosummary.WELL_KNOWN_ABBREVIATIONS += ("(Eq.", "(Eqs.", " Eq.", " Eqs.")
+    autosummary.extract_summary = summary
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
     app.add_transform(Bars)
     app.add_directive("room", Room)

@@ -22,7 +22,7 @@ op
 
 # %%
 # ``ARMAFilter([a], [1 - a])`` is the response (1 - a) / (1 - aμ): 1 at the lowest frequency, and less at higher ones.
-# It is what minimises a sum of two squares: the distance to the picture, and the differences along edges.
+# The result minimises a sum of two squares: its distance from the noisy picture, and its differences along edges.
 
 smoother = ARMAFilter([0.8], [0.2])
 clean = smoother.filter(op, noisy.flatten()).reshape(noisy.shape)
@@ -34,7 +34,7 @@ for ax, picture, name in zip(axes, (photograph, noisy, clean), ("original", "wit
     ax.set(title=f"{name}: error {error:.3f}", xticks=[], yticks=[])
 
 # %%
-# How strong should it be? With a near 1 the noise goes, and the edges of the picture with it.
+# How strong should the filter be? With a near 1 the noise disappears, but so do the edges of the picture.
 
 strengths = np.linspace(0.0, 0.98, 20)
 errors = [

@@ -2,7 +2,7 @@
 Take two waves apart
 ====================
 
-Sensors measure the sum of a slow and a fast wave. Two filters take them apart, without eigenvectors.
+Sensors measure a slow wave plus noise, which changes fast. A filter takes them apart, without eigenvectors.
 """
 
 import torch
@@ -26,7 +26,8 @@ for ax, x, name in zip(axes, (signal, smooth, rest), ("measured", "low frequenci
     plot_signal(op, x, places, ax, title=name, vmin=-2, vmax=2, size=14, colorbar=False)
 
 # %%
-# On a graph of this size the frequencies can be looked at. The filter keeps those below λ = 0.2.
+# This graph is small enough to compute all its frequencies. The filter keeps those below λ = 0.2; the red line is its
+# response, on the right axis.
 
 mu, U = spectrum(op)
 figure, ax = pyplot.subplots()
@@ -37,6 +38,6 @@ ax.set(xlabel="λ = 1 − μ", ylabel="|component|", ylim=(0, None))
 ax.legend()
 
 # %%
-# How near the smooth part is to the slow wave (1 would be equal):
+# The correlation of the smooth part with the slow wave:
 
 print(f"{float(torch.corrcoef(torch.stack([smooth[:, 0], slow]))[0, 1]):.3f}")

@@ -2,7 +2,7 @@
 Steps of the recursion
 ======================
 
-A layer does not solve for the filter; it takes T steps of a recursion (Eq. 8). How near does it come?
+A layer does not compute the filter exactly; it takes T steps of a recursion (Eq. 8). How close does it come?
 """
 
 import numpy as np
@@ -20,14 +20,14 @@ for steps, shade in zip((1, 2, 4, 8, 16), pyplot.colormaps["viridis"](np.linspac
 exact.plot(ax, label="b / (1 − aμ)", color="black", linestyle="--")
 
 # %%
-# Each step takes away a factor a of what is missing at λ = 0, and more elsewhere. With few steps the lowest frequencies
-# are too weak; what is high is right at once.
+# Each step multiplies the error by a at λ = 0, and by |aμ| elsewhere. With few steps the lowest frequencies
+# are too weak; frequencies in the middle are right at once.
 
 figure, ax = pyplot.subplots()
 steps = np.arange(1, 60)
 for a in (0.5, 0.8, 0.9, 0.97):
     ax.semilogy(steps, a ** (steps + 1), label=f"a = {a}")
-ax.set(xlabel="T", ylabel="missing share at λ = 0", ylim=(1e-4, 1))
+ax.set(xlabel="T", ylabel="relative error at λ = 0", ylim=(1e-4, 1))
 ax.legend()
 
 # %%

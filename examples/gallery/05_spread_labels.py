@@ -2,8 +2,8 @@
 Spread labels
 =============
 
-Two members of a karate club are known to be on opposite sides. A first-order ARMA filter spreads what is known along
-the edges: that is label propagation.
+Two members of a karate club are known to be on opposite sides. A first-order ARMA filter spreads these labels along the
+edges: this is label propagation.
 """
 
 import networkx as nx
@@ -26,14 +26,14 @@ op, places = GraphOperator.from_networkx(club), nx.spring_layout(club, seed=4)
 figure, axes = pyplot.subplots(1, 3, figsize=(9, 3))
 limit = abs(belief).max()
 for ax, x, name, most in zip(
-    axes, (known, belief, sides), ("known", "spread", "what came of it"), (1, limit, 1), strict=True
+    axes, (known, belief, sides), ("known", "spread", "true sides"), (1, limit, 1), strict=True
 ):
     plot_signal(op, x, places, ax, title=name, colorbar=False, cmap="coolwarm", vmin=-most, vmax=most)
 
 # %%
-# The sign of what arrives tells the side:
+# The sign of the result predicts the side:
 
-print(f"{(np.sign(belief) == sides).sum()} of 34 members are on the side that the filter says")
+print(f"{(np.sign(belief) == sides).sum()} of 34 members are predicted correctly")
 
 # %%
 # How far labels travel depends on a. Personalised PageRank is the same filter between square roots of degrees.
@@ -44,5 +44,5 @@ one = (np.arange(34) == 0).astype(float)
 for a in (0.5, 0.85, 0.95):
     reach = ARMAFilter([a], [1 - a]).filter(club, one)
     ax.semilogy(range(1, 4), [reach[distance == d].mean() for d in range(1, 4)], "o-", label=f"a = {a}")
-ax.set(xlabel="steps from the instructor", ylabel="mean of what arrives", xticks=[1, 2, 3])
+ax.set(xlabel="steps from the instructor", ylabel="mean of the result", xticks=[1, 2, 3])
 ax.legend()

@@ -2,8 +2,8 @@
 Learn a response
 ================
 
-A filter is unknown, but signals before and after it are there. ``RationalConv`` has poles and residues that are
-trained, so it can find the filter.
+A filter is unknown, but you have signals before and after it. ``RationalConv`` has trained poles and residues, so
+it can find the filter.
 """
 
 import torch
@@ -62,6 +62,6 @@ ax.set(xlabel="step of Adam", ylabel="mean squared error")
 ax.legend()
 
 # %%
-# What it has found can be taken away as a filter.
+# The layer returns what it has found as a filter.
 
 learned

@@ -116,6 +116,18 @@ def test_x_and_gradients_that_are_parts_of_others() -> None:
         assert torch.equal(one, other)
 
 
+def test_values_of_the_operator_that_are_parts_of_others() -> None:
+    op, conv, x = graph(), layer(4, 3, 2, 2), torch.randn(9, 4, dtype=torch.float64)
+    strided = op.with_value(torch.stack([op.value, torch.full_like(op.value, 100.0)], 1)[:, 0])
+    repeated = op.with_value(torch.full((1,), 0.25, dtype=torch.float64).expand(op.nnz))
+    for own in (strided, repeated):
+        assert not own.value.is_contiguous()
+        found, truth = both(conv, own, x), both(conv, own.with_value(own.value.contiguous()), x)
+        assert is_small(conv(x.clone().requires_grad_(), own))
+        for one, other in zip(found[0], truth[0], strict=True):
+            assert torch.equal(one, other)
+
+
 def test_second_derivatives_and_batches_of_gradients() -> None:
     op, conv = graph(), layer(2, 2, 2, 2, act=None)
     x = torch.randn(9, 2, dtype=torch.float64, requires_grad=True)

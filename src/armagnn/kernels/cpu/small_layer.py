@@ -206,8 +206,8 @@ def _addresses(tensors: tuple[Tensor | None, ...]) -> list[int]:
     return [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
 
 
-def _contiguous(t: Layer) -> list[Tensor | None]:
-    return [None if each is None else each.contiguous() for each in t[5:]]
+def _contiguous(tensors: tuple[Tensor | None, ...]) -> list[Tensor | None]:
+    return [None if each is None else each.contiguous() for each in tensors]
 
 
 def forward(t: Layer, keep: bool) -> tuple[Tensor, list[Tensor]]:
@@ -216,8 +216,8 @@ def forward(t: Layer, keep: bool) -> tuple[Tensor, list[Tensor]]:
     nodes, _, fan_in, stacks, width, steps, *_ = sizes
     kept, out = v.new_empty(nodes * ((steps + 2) * stacks * width + fan_in)), v.new_empty(nodes, width)
     _, code = _code(_forward, v.dtype, t.op[1].dtype, 8, 10)
-    tensors = _contiguous(t)
-    code(*_addresses((*t.op[:3], *tensors, kept, out)), *sizes, t.bias is not None, SLOPES.get(s.act, s.slope))
+    tensors = _contiguous((*t.op[:3], *t[5:]))
+    code(*_addresses((*tensors, kept, out)), *sizes, t.bias is not None, SLOPES.get(s.act, s.slope))
     return out, [kept] if keep else []
 
 
@@ -225,7 +225,7 @@ def backward(t: Layer, g: Tensor, kept: list[Tensor], needs_x: bool, consume: bo
     """Return the gradients of X, W0, W, V and b from that of the mean."""
     s, sizes, v = t.settings, _sizes(t), t.v
     nodes, _, fan_in, stacks, width, *_ = sizes
-    wide, tensors = stacks * width, _contiguous(t)
+    wide, tensors, matrix = stacks * width, _contiguous(t[5:]), _contiguous(t.op[3:6])
     (g,) = materialised((g,))
     g = g.contiguous()
     room = v.new_empty(nodes * (3 * wide + 2 * fan_in) + max(fan_in, width) * wide)
@@ -234,7 +234,7 @@ def backward(t: Layer, g: Tensor, kept: list[Tensor], needs_x: bool, consume: bo
     b_grad = v.new_zeros(v.shape[0], stacks, width)
     _, code = _code(_backward, v.dtype, t.op[1].dtype, 13, 10)
     code(
-        *_addresses((*t.op[3:6], *tensors[:4], *kept, g, *found, b_grad, room)), *sizes, needs_x,
+        *_addresses((*matrix, *tensors[:4], *kept, g, *found, b_grad, room)), *sizes, needs_x,
         SLOPES.get(s.act, s.slope),
     )  # fmt: skip
     return *found, None if t.bias is None else b_grad

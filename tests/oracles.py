@@ -19,10 +19,12 @@ TOLERANCE = {torch.float64: 1e-11, torch.float32: 3e-6, torch.bfloat16: 3e-2}
 
 def assert_near(actual: Tensor, truth: Array | Tensor, tolerance: float | None = None) -> None:
     """Raise unless ``actual`` is the truth up to the rounding of its type; NaN equals NaN."""
-    expected = torch.as_tensor(truth).detach().double()
+    expected = torch.as_tensor(truth).detach()
+    wide = torch.complex128 if expected.is_complex() or actual.is_complex() else torch.float64
+    expected = expected.to(wide)
     tolerance = TOLERANCE[actual.dtype] if tolerance is None else tolerance
     scale = max(1.0, float(expected.abs().nan_to_num(0.0, 0.0, 0.0).max())) if expected.numel() else 1.0
-    actual = actual.detach().double()
+    actual = actual.detach().to(wide)
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
 
 

@@ -30,13 +30,18 @@ def answers(m: Tensor, y: Tensor, a: Array) -> Tensor:
 
 @pytest.mark.parametrize("window", [2, 3, 8, 16])
 def test_sums_products_and_slopes_are_those_of_dense_inverses(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+    made: list[int] = []
+    states = module._States
     monkeypatch.setattr(module, "WINDOW", window)
+    monkeypatch.setattr(module, "_States", lambda *given: made.append(given[-1]) or states(*given))
     m, y, a = problem()
     other, c = numbers(80, 3, seed=2), numbers(2, 4, 3, seed=3) + 1j * numbers(2, 4, 3, seed=4)
     weights = [dict(enumerate(c[0].numpy())), {1: c[1, 1].numpy(), 3: c[1, 3].numpy()}]
     found = krylov_sums(lambda x, out: m @ x, y, a, weights, 1e-12, 500, other, slopes=True)
+    assert made == [window]
     monkeypatch.setattr(module, "LARGE", 1)  # vectors are long then, and windows short
     short = krylov_sums(lambda x, out: m @ x, y, a, weights, 1e-12, 500, other, slopes=True)
+    assert made == [window, module.LARGE_WINDOW]
     assert_near(short.values, found.values, 1e-10)
     truth = answers(m, y, a)
     assert_near(found.values[0], (c[0].unsqueeze(1) * truth).sum(0).real, 1e-9)

@@ -40,6 +40,15 @@ def dense(m: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return torch.stack(columns, 1)  # type: ignore[arg-type]
 
 
+def test_what_is_returned_holds_no_more_memory_than_it_shows() -> None:
+    y, a, b = problem()
+    out = partial_fractions(operator(), y, a, b)
+    out.sum().backward()
+    for each in (out, y.grad):
+        assert each is not None
+        assert each.untyped_storage().nbytes() == each.numel() * each.element_size()
+
+
 def test_values_and_gradients_are_those_of_dense_inverses() -> None:
     op, inputs = operator(), problem()
     log: list[Statistics] = []

@@ -83,7 +83,7 @@ def sum_of_fractions(
     if not bool(sound.all()):
         out[:, ~sound] = torch.nan
     factor = scale.double().cpu().numpy()
-    return out.mul_(scale), found.products * factor, found.slopes * factor, statistics
+    return out * scale, found.products * factor, found.slopes * factor, statistics
 
 
 def combined(b: Tensor, z: Tensor) -> Tensor:

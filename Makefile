@@ -25,8 +25,8 @@ docs: $(STAMP)  ## build the documentation site into build/docs; every warning i
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs build/docs
 
 links: $(STAMP)  ## follow the links of the site to other sites (needs a network)
-	$(BIN)/python docs/refresh_inventories.py
 	$(BIN)/python -m sphinx --quiet -b linkcheck -D plot_gallery=0 docs build/links
+	$(BIN)/python docs/refresh_inventories.py
 
 bench: $(STAMP)  ## compare with PyTorch Geometric in one run
 	$(BIN)/armagnn bench cpu --out benchmarks/cpu.json

@@ -32,6 +32,7 @@ def entries(inventory: bytes) -> Iterator[tuple[str, str, str]]:
 def refreshed(text: str, inventory: bytes) -> tuple[str, list[str]]:
     """Return the text of one of our files with the pages that the inventory has, and the names that it lacks."""
     there = {name: (kind, page) for name, kind, page in entries(inventory)}
+    pages = {page.partition("#")[0] for _, page in there.values()}
     lines, lost = [], []
     for line in text.splitlines():
         name = line.split(" ")[0]
@@ -39,12 +40,12 @@ def refreshed(text: str, inventory: bytes) -> tuple[str, list[str]]:
             lines.append(line)
         elif name in there:
             lines.append(" ".join((name, *there[name])))
-        else:  # a name of ours for something that has another name there: its page names that
+        else:  # a name of ours for something that has another name there, or a heading: its page names that
             kind, page = line.split()[1:]
-            other = page.partition("#")[2]
+            address, _, other = page.partition("#")
             if other in there and other != name:
                 page = there[other][1].replace("$", other)
-            else:
+            elif "$" in other or "." in other or address not in pages:
                 lost.append(name)
             lines.append(f"{name} {kind} {page}")
     return "\n".join(lines) + "\n", lost

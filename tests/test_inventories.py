@@ -31,6 +31,7 @@ def inventory(*lines: str) -> bytes:
 def test_pages_that_moved_are_written_and_lost_names_reported() -> None:
     text = (
         "# Names.\np.A class old.html#$\np.B function b.html#$\np.also.C class old.html#p.C\np.Gone class gone.html#$\n"
+        "p.Part class new.html#part\np.Parted class gone.html#part\n"
     )
     there = inventory(
         "p.A py:class 1 new.html#$ -",
@@ -45,8 +46,10 @@ def test_pages_that_moved_are_written_and_lost_names_reported() -> None:
         "p.B function b.html#$",
         "p.also.C class new.html#p.C",
         "p.Gone class gone.html#$",
+        "p.Part class new.html#part",  # a heading of a page that is there
+        "p.Parted class gone.html#part",
     ]
-    assert lost == ["p.Gone"]
+    assert lost == ["p.Gone", "p.Parted"]
 
 
 def test_what_is_no_inventory_is_refused() -> None:

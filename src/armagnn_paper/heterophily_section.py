@@ -102,7 +102,7 @@ def heterophily(path: Path, text: str) -> str:
 
 
 def _devices(cells: Cells, dataset: str) -> str:
-    return devices_of(dataset, {(name, method, "tuned"): cell for (name, method), cell in cells.items()})
+    return devices_of([dataset], {(name, method, "tuned"): cell for (name, method), cell in cells.items()})
 
 
 # -------------------------------------------------------------------------------------------------------------- picture

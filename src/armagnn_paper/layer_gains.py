@@ -140,7 +140,8 @@ def draw(path: Path) -> Any:
                 x, y = [1 - row.mu for row in line], [row.gain / most for row in line]
                 place.plot(x, y, color=colour, linewidth=1.3, label=name)
             place.set(ylim=(0, 1.05), xlim=(0, 2), title=f"{LABELS[dataset]}, {LABELS[method]}")
-            place.legend(fontsize=8, loc="lower left")
+            if layers:
+                place.legend(fontsize=8, loc="lower left")
     figure.supxlabel("frequency λ (grey: how many eigenvalues lie there)", fontsize=10)
     figure.supylabel("gain of a layer, divided by its largest", fontsize=10)
     return figure

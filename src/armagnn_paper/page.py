@@ -99,10 +99,13 @@ class Section:
             return []
         name = f"{there[0].partition('/')[0]}/..."
         command = f"armagnn reproduce {table.name} --dataset {name} --method METHOD --protocol PROTOCOL"
-        made = f"Made on {devices_of(there[0], cells)} by `{command}`{self._other_runs(there[0], cells)}"
+        runs = {dataset: self._other_runs(dataset, cells) for dataset in there}
+        alike = len(set(runs.values())) == 1
+        options = runs[there[0]] if alike else ": " + " ".join(f"{name}{more}" for name, more in runs.items())
+        made = f"Made on {devices_of(there, cells)} by `{command}`{options}"
         leads = [leads_of(cells, there, table.methods, way, self.digits, paired=self.paired) for way in table.protocols]
         short = [(dataset.partition("/")[2], self._short(dataset, cells)) for dataset in there]
-        behind = "; ".join(f"{name}: {who}" for name, who in short if who)
+        behind = ". ".join(f"{name}: {who}" for name, who in short if who)
         return [made, *leads, f"Short of the paper by more than its deviation: {behind}." if behind else ""]
 
     def _dataset(
@@ -115,7 +118,7 @@ class Section:
         if not shown:
             return []
         command = f"armagnn reproduce {table.name} --dataset {dataset} --method METHOD --protocol PROTOCOL"
-        made = f"Made on {devices_of(dataset, cells)} by `{command}`{self._other_runs(dataset, cells)}"
+        made = f"Made on {devices_of([dataset], cells)} by `{command}`{self._other_runs(dataset, cells)}"
         title = f"### {LABELS.get(dataset, dataset)}"
         leaks = self._leaks(dataset, others)
         return [title, made, shown, self._behind(dataset, cells), *leaks, self._more(dataset, others)]
@@ -175,15 +178,20 @@ class Section:
 
     def _short(self, dataset: str, cells: Mapping[CellName, Summary]) -> str:
         """Which methods (with trials in all folds) fall short of the paper by more than its deviation, by protocol."""
-        table, short = self.table, dict[str, list[str]]()
+        table, short, tried = self.table, dict[str, list[str]](), dict[str, list[str]]()
         for (method, way), cell in self._own(dataset, cells).items():
             if dataset in table.published.get(method, {}) and table.num_folds in (1, len(set(cell.folds))):
                 mean, deviation = table.published[method][dataset]
                 behind = cell.mean - mean if table.metric == "mse" else mean - cell.mean
                 named = short.setdefault(way, [])
                 named += [LABELS[method]] if behind > deviation else []
-        lines = [f"{', '.join(short[way]) or 'none'} ({TITLES[way]})" for way in table.protocols if way in short]
-        return "; ".join(lines) if any(short.values()) else ""
+                tried.setdefault(way, []).append(LABELS[method])
+        if not any(short.values()):
+            return ""
+        most = max(map(len, tried.values()))  # where fewer methods were run, "none" says of which
+        none = {way: "none" if len(who) == most else f"none of {', '.join(who)}" for way, who in tried.items()}
+        lines = [f"{', '.join(short[way]) or none[way]} ({TITLES[way]})" for way in table.protocols if way in short]
+        return "; ".join(lines)
 
 
 def _for(who: list[str], of: int) -> str:

@@ -242,8 +242,8 @@ def leads_of(
     return markdown([f"ARMA's lead, {TITLES[way]}", *names], rows) if rows else ""
 
 
-def devices_of(dataset: str, cells: Mapping[CellName, Summary]) -> str:
-    """Where the rows of a dataset were made."""
-    names = {name for cell, found in cells.items() if cell[0] == dataset for name in found.devices}
+def devices_of(datasets: Sequence[str], cells: Mapping[CellName, Summary]) -> str:
+    """Where the rows of some datasets were made."""
+    names = {name for cell, found in cells.items() if cell[0] in datasets for name in found.devices}
     # early rows have what some systems call their processors, which says no more
     return ", ".join(sorted({"cpu" if name in PROCESSORS else name for name in names}))

@@ -177,7 +177,7 @@ def test_a_property_falls_short_upwards() -> None:
     cells = {("qm9/mu", "arma", "paper"): high, ("qm9/mu", "gcn", "paper"): low, ("qm9/mu", "mlp", "paper"): high}
     told = "Short of the paper by more than its deviation: ARMA (text read literally)"
     assert OF_MOLECULES._behind("qm9/mu", cells) == f"{told}."
-    assert OF_MOLECULES._behind("qm9/mu", cells | {("qm9/mu", "arma", "tuned"): low}) == f"{told}; none (tuned)."
+    assert OF_MOLECULES._behind("qm9/mu", cells | {("qm9/mu", "arma", "tuned"): low}) == f"{told}; none of ARMA (tuned)."
     assert OF_MOLECULES._behind("qm9/mu", cells | {("qm9/mu", "arma", "tuned"): high}) == f"{told}; ARMA (tuned)."
 
 
@@ -196,6 +196,16 @@ def test_the_properties_of_qm9_share_their_tables(tmp_path: Path) -> None:
     assert f"Made on cpu by `{command}`.\n" in section
     told = "Short of the paper by more than its deviation: mu: ARMA, GCN (text read literally)."
     assert told in section
+
+
+def test_properties_of_qm9_with_other_numbers_of_runs_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "graph-regression.csv"
+    row = "qm9/{},arma,paper,{},0,mse,0.1,0,9,1.0,{},abc\n"
+    rows = [row.format("mu", run, "cpu") for run in range(3)] + [row.format("cv", run, "NVIDIA H200") for run in range(5)]
+    write(path, HEAD + "".join(rows))
+    section = OF_MOLECULES.show(path)
+    assert "Made on NVIDIA H200, cpu by" in section
+    assert "`: qm9/mu. qm9/cv, with `--runs 5`." in section
 
 
 def test_the_bounds_of_qm9(tmp_path: Path) -> None:

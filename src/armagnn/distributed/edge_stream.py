@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from armagnn import checks
 from armagnn.checks import instance
 from armagnn.data.edges import edge_blocks
 from armagnn.data.tables.edge_tables import EdgeColumns
@@ -60,7 +61,7 @@ class EdgeStream:
         """
         for name, column in (("source", source), ("dest", dest), ("weight", weight)):
             instance(name, column, str, "the name of a column")
-        path = Path(instance("path", path, (str, Path), "a path"))
+        path = checks.path("path", path)
         try:
             found = path.stat()
         except OSError as error:

@@ -29,6 +29,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from armagnn import checks
 from armagnn.checks import instance, integer
 from armagnn.errors import DataError, ParameterError, RunError, shown
 from armagnn.files import read_plain, write_atomic
@@ -124,19 +125,22 @@ class GraphPart:
             folder: of the partition; only the folders of these parts need be there.
             number: which part, or ``range(2, 4)`` for parts 2 and 3 as one.
         """
-        instance("folder", folder, (str, Path), "a path")
-        instance("number", number, (int, range), "the number of a part, or a range of numbers")
-        numbers = range(number, number + 1) if isinstance(number, int) else number
-        found = [_read_part(Path(folder), each) for each in numbers]
+        folder = checks.path("folder", folder)
+        if not isinstance(number, range):
+            number = integer("number", number, 0, extra=", or a range of numbers")
+            number = range(number, number + 1)
+        if number.step != 1:
+            raise ParameterError(f"number must name parts that follow each other, got {number}.")
+        found = [_read_part(folder, each) for each in number]
         if not found:
             raise ParameterError("number names no part.")
         facts = found[0][0]
-        for other, (theirs, _) in zip(numbers, found, strict=True):
+        for other, (theirs, _) in zip(number, found, strict=True):
             if theirs != facts:
-                raise DataError(f"{part_path(Path(folder), other)}: is of another partition than part {numbers[0]}.")
+                raise DataError(f"{part_path(folder, other)}: is of another partition than part {number[0]}.")
         pieces = [arrays for _, arrays in found]
         joined = {name: _joined(name, [each[name] for each in pieces]) for name in pieces[0]}
-        return cls(facts, facts.starts[numbers[0]], joined)
+        return cls(facts, facts.starts[number[0]], joined)
 
     @property
     def sha256(self) -> str:
@@ -244,7 +248,7 @@ def facts_of(folder: str | Path) -> Facts:
         >>> facts_of("parts").starts  # doctest: +SKIP
         (0, 677, 1354, 2031, 2708)
     """
-    folder = Path(instance("folder", folder, (str, Path), "a path"))
+    folder = checks.path("folder", folder)
     if (folder / MANIFEST).is_file():
         return Facts.from_json(read_signed(folder / MANIFEST, WHOLE).get("facts"), folder / MANIFEST)
     there = sorted(folder.glob(f"part-*/{MANIFEST}"))

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from armagnn import checks
 from armagnn.checks import instance, integer
 from armagnn.distributed.part_folder import MANIFEST, WHOLE, Facts, read_signed
 
@@ -30,7 +31,7 @@ class PartitionReport:
     @classmethod
     def of(cls, folder: Path) -> PartitionReport:
         """The report of a finished partition."""
-        path = Path(instance("folder", folder, (str, Path), "a path")) / MANIFEST
+        path = checks.path("folder", folder) / MANIFEST
         found = read_signed(path, WHOLE)
         facts = Facts.from_json(found.get("facts"), path)
         return cls(facts, tuple(found["nonzeros"]), tuple(tuple(row) for row in found["halo"]))

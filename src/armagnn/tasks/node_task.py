@@ -63,7 +63,7 @@ class NodeNet(TaskNet):
     and a linear map of their outputs follows: of the ``last``, of all (``cat``), or of their maximum (``max``).
 
     Args:
-        method: ``arma``, ``gcn``, ``chebyshev``, ``cayley``, ``gat``, ``sage``, ``gin`` or ``mlp``.
+        method: any layer's name, as `make_conv` takes it.
         in_channels: features of a node.
         num_classes: outputs of a node.
         hidden: units of the hidden layer.

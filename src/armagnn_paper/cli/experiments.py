@@ -44,7 +44,7 @@ def convergence(
 ) -> None:
     """Theorem 1: ARMA iterated until it converges, and with T = 10 and T = 100 steps.
 
-    Citation networks, and chains whose labels are decided 50 and 100 hops away.
+    Citation networks, and chains whose labels are decided 50 to 1,000 hops away.
     """
     integer("runs", runs, 1)
     console = output_console()
@@ -159,6 +159,7 @@ def gains(
 
     Minesweeper takes minutes on a GPU, and long on a processor.
     """
+    torch_device(device)  # refuses what is not there
     check_format(out)
     check_writable(results, out)
     datasets = [choice("dataset", each, layer_gains.DATASETS) for each in dataset or layer_gains.DATASETS]

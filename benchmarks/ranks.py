@@ -3,7 +3,7 @@
     python benchmarks/ranks.py --nodes 1000000
 
 Neighbours are the nearest points in a unit square, in the order of a grid, so that a run of nodes is a strip. The two
-are measured in turns, each in processes of its own.
+are measured in turns, each in processes of its own. "0 ranks" is a process whose operator knows of no ranks.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -42,10 +43,11 @@ def make(folder: Path, nodes: int) -> None:
     print(f"{sum(report.nonzeros):,} nonzeros, halo {report.halo_rows}, balance {report.balance:.3f}", flush=True)
 
 
-def measure(folder: Path, steps: int) -> None:
-    """Time training steps on the ranks there are; run by every rank."""
+def measure(folder: Path, steps: int, *, plain: bool = False) -> None:
+    """Time training steps on the ranks there are; run by every rank. A plain one has the operator of one process."""
     import torch
 
+    from armagnn import GraphOperator
     from armagnn.distributed import load_part, ranks
     from armagnn.distributed.part_task import PartTask
     from armagnn.tasks import NodeNet
@@ -55,6 +57,10 @@ def measure(folder: Path, steps: int) -> None:
         torch.manual_seed(0)
         net = NodeNet("arma", 32, 8, hidden=32, options={"num_stacks": 2, "num_layers": 2}).train()
         task = PartTask(part, net, group)
+        if plain:
+            pairs = torch.from_numpy(np.load(folder / "edges.npy"))
+            op = GraphOperator.from_edge_index(torch.cat([pairs, pairs.flip(0)], 1), len(part.x))
+            task.parts["train"] = replace(task.parts["train"], op=op)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
         seconds, cpu = [], []
@@ -73,38 +79,41 @@ def measure(folder: Path, steps: int) -> None:
             "rank": torch.distributed.get_rank(), "step": statistics.median(seconds[2:]),
             "cpu": statistics.median(cpu[2:]), "all": seconds, "before": before, "peak": peak,
         }  # fmt: skip
-        print(json.dumps(found), flush=True)
+        print(json.dumps(found) + "\n", end="", flush=True)  # one write, so that lines of two ranks do not mix
 
 
 def run(folder: Path, ranks: int, steps: int) -> list[dict[str, float]]:
-    """Measure with a number of ranks; together they have two threads."""
+    """Measure with a number of ranks, 0 for a process without any; together they have two threads."""
     words = [str(HERE), "--folder", str(folder), "--steps", str(steps), "--measure"]
+    words += ["--plain"] if ranks == 0 else []
     start = [sys.executable]
     if ranks > 1:
         start += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
-    environment = os.environ | {"OMP_NUM_THREADS": str(2 // ranks), "NUMBA_NUM_THREADS": str(2 // ranks)}
+    threads = str(2 // max(ranks, 1))
+    environment = os.environ | {"OMP_NUM_THREADS": threads, "NUMBA_NUM_THREADS": threads}
     output = subprocess.run([*start, *words], env=environment, capture_output=True, text=True, check=True).stdout
     return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
 
 
 def main() -> None:
-    """Make the graph, and measure one process and two ranks in turns."""
+    """Make the graph, and measure a plain process, one rank and two ranks in turns."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="where the graph is, or goes")
-    parser.add_argument("--measure", action="store_true")
+    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--plain", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     folder = given.folder or Path(tempfile.mkdtemp())
     if given.measure:
-        measure(folder, given.steps)
+        measure(folder, given.steps, plain=given.plain)
         return
     if not (folder / "parts" / "manifest.json").exists():
         folder.mkdir(parents=True, exist_ok=True)
         make(folder, given.nodes)
     for _ in range(given.rounds):
-        for ranks in (1, 2):
+        for ranks in (0, 1, 2):
             for row in run(folder, ranks, given.steps):
                 print(
                     f"{ranks} ranks, rank {row['rank']}: {row['step']:.2f} s a step, {row['cpu']:.2f} CPU s, "

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from armagnn.distributed.stack_masks import CHUNK, _keep_columns, keep_columns
+from armagnn.distributed import stack_masks
+from armagnn.distributed.stack_masks import CHUNK, PIECE, _keep_columns, drop_run, keep_columns
+from armagnn.kernels import reference
 from armagnn.kernels.random import DROPOUT, bits, keep_mask, threshold
 
 
@@ -47,3 +50,21 @@ def test_some_rows_of_some_columns() -> None:
         assert torch.equal(some, whole[first:, 2:6])
         plain = _keep_columns(seed, 0.4, 3, (9 - first, 7), slice(2 + first * 7, 6 + first * 7))
         assert torch.equal(plain, whole[first:, 2:6])
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_a_run_of_entries_is_dropped_as_it_is_in_the_whole(
+    compiled: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stack_masks, "HAS_NUMBA", compiled and stack_masks.HAS_NUMBA)
+    seed = torch.tensor([2**35 + 1])
+    x = torch.randn(PIECE + 90, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(dtype)
+    whole = reference.dropout(x, seed, 0.4, 3)
+    assert 0.3 < (whole == 0).double().mean() < 0.5
+    for first, stop in ((0, PIECE + 90), (1, 40), (2, PIECE + 3), (3, 3), (50, 51)):
+        run = x[first:stop].clone()
+        for target in (None, run):  # the second writes over the first
+            found = drop_run(run, seed, 0.4, 3, 5 * first, target)
+            assert torch.allclose(found, whole[first:stop], rtol=0.01 if dtype == torch.bfloat16 else 1e-6)
+            assert torch.equal(found == 0, whole[first:stop] == 0)

@@ -100,7 +100,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     seen: list[int] = []
     real = fused.run
     with monkeypatch.context() as patch:
-        patch.setattr(fused, "run", lambda layer, again: seen.append(layer.trials) or real(layer, again))
+        patch.setattr(fused, "run", lambda layer, *rest: seen.append(layer.trials) or real(layer, *rest))
         yield seen
 
 

@@ -14,13 +14,15 @@ from torch.distributed.device_mesh import DeviceMesh
 from armagnn import checks
 from armagnn.distributed.collectives import group_of, summed
 from armagnn.distributed.halo import Halo
+from armagnn.distributed.part_layer import PartPlan
 from armagnn.distributed.stack_masks import keep_columns
 from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError, UnsupportedError, shown
+from armagnn.kernels.backends import Matrix
 from armagnn.nn.activations import applied
 from armagnn.operators import CSR, GraphOperator, entries
 from armagnn.operators.csr import fold, unfold
 from armagnn.operators.graph import check_fields
-from armagnn.torch_private import learned, transforms_active
+from armagnn.torch_private import learned, normal_mode, transforms_active
 
 NOT_WHOLE: Final = (
     "this needs the whole operator, and a PartitionedOperator holds the rows of one rank: use ARMAConv, GCNConv, "
@@ -78,6 +80,7 @@ class PartitionedOperator(GraphOperator):
         self._transposed = self._t_value = None
         self.kind, self.unit_diagonal, self.shift = kind, unit_diagonal, shift
         self._own, self._border, self._other = self._split()
+        self._plan: PartPlan | None = None
 
     # ------------------------------------------------------------------------------------------------------- builders
 
@@ -238,6 +241,18 @@ class PartitionedOperator(GraphOperator):
         out = self._own @ flat
         out.index_add_(0, self._border, self._other @ self.halo.end(rows, pending))
         return unfold(out, x.shape) if out.shape[0] else out.reshape(x.shape)
+
+    def _for_layer(self) -> tuple[Matrix, PartPlan] | None:
+        """Return the own block and the plan of an ARMA layer; None if values are learned or some rank has no node.
+
+        All ranks must return the same here, so this asks nothing about the nodes of this rank.
+        """
+        if self.halo.some_empty or learned(self.value):
+            return None
+        if self._plan is None:
+            with normal_mode():
+                self._plan = PartPlan(self._own, self._border, self._other, self.halo)
+        return self._plan.own, self._plan
 
     def _step(
         self,

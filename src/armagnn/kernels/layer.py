@@ -79,9 +79,9 @@ def _gradients_of(
     return [next(found) if need else None for need in needs]
 
 
-def run(layer: Layer, again: Callable[..., Tensor]) -> Tensor:
+def run(layer: Layer, again: Callable[..., Tensor], plan: Plan | None = None) -> Tensor:
     """Return the mean of the stacks; ``again`` is the same function of (x, w0, w, v, bias, seed)."""
-    plan = backend(layer.v.device).plan(layer) or layer_products
+    plan = plan or backend(layer.v.device).plan(layer) or layer_products
     # within the Function itself, gradients always seem to be off
     keep = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in layer[5:])
     return _Layer.apply(keep, plan, layer[:4], again, *layer[4:])  # type: ignore[no-any-return,no-untyped-call]
@@ -89,7 +89,7 @@ def run(layer: Layer, again: Callable[..., Tensor]) -> Tensor:
 
 def arma_layer(
     settings: Settings, op: Matrix, sparse: Matrix | None, again: Composition, seed: Tensor | None, x: Tensor | None,
-    w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None,
+    w0: Tensor | None, w: Tensor | None, v: Tensor, bias: Tensor | None, plan: Plan | None = None,
 ) -> Tensor | None:  # fmt: skip
     """Return the mean of the stacks (Eq. 16), shape (..., N, F_out); None where the layer must take the composition.
 
@@ -106,6 +106,7 @@ def arma_layer(
         w: W, shape (1 or T - 1, K, F_out, F_out), or None.
         v: V, shape (1 or T, F_in, K, F_out).
         bias: shape (1 or T, K, F_out), or None.
+        plan: how an operator runs a layer of which this process has some rows only; not under vmap.
     """
     value = None if sparse is None else sparse[2]
     rate = settings.p if seed is not None and isinstance(settings.p, Tensor) else None
@@ -113,9 +114,9 @@ def arma_layer(
         if not usable(op, value):
             return None
         layer = Layer(settings, 0, op, sparse, seed, x, w0, w, v, bias)
-        return run(layer, lambda x, *rest: again(x, value, *rest, rate))
+        return run(layer, lambda x, *rest: again(x, value, *rest, rate), plan)
     tensors = x, value, w0, w, v, bias, seed, rate
-    if not usable_by_trials(op, sparse, tensors):
+    if plan is not None or not usable_by_trials(op, sparse, tensors):
         return None
     interpreter = batching()
     assert interpreter is not None

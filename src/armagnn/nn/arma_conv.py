@@ -198,8 +198,8 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
             *_, last = outputs(self, x, edge_index, edge_weight)
             return last
         x, op = self._checked(x, edge_index, edge_weight)
-        if self.fixed_point is not None or not op.whole:
-            return (self.stacks(x, op) if self.fixed_point is None else self._converged(x, op)).mean(0)
+        if self.fixed_point is not None:
+            return self._converged(x, op).mean(0)
         function, settings, seed = self._unfused(x), self._settings(x), self._seed(op)
         dense, sparse = (x, None) if isinstance(x, Tensor) else (None, _as_matrix(x))
         weights = self.initial_weight, self.weight, self.skip_weight, self.bias
@@ -214,8 +214,10 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
             given = settings if rate is None else settings._replace(p=rate)
             return mean_of_stacks(given, op, source, tuple(own), seed, function)
 
-        if function is None:
-            out = kernels.arma_layer(settings, op._arguments(), sparse, composition, seed, dense, *weights)
+        fused = op._for_layer() if function is None else None
+        if fused is not None:
+            matrix, plan = fused
+            out = kernels.arma_layer(settings, matrix, sparse, composition, seed, dense, *weights, plan)
             if out is not None:
                 return out
         return composition(dense, None if sparse is None else sparse[2], *weights, seed, None)

@@ -7,6 +7,7 @@ from typing import Any, Self
 from torch import Tensor
 
 from armagnn import kernels
+from armagnn.kernels.backends import Matrix, Plan
 
 
 class AllRows:
@@ -42,6 +43,10 @@ class AllRows:
     def most(self, x: Tensor) -> Tensor:
         """Return the maximum over all ranks of x, which is a maximum over the nodes that are here."""
         return x
+
+    def _for_layer(self) -> tuple[Matrix, Plan | None] | None:
+        """Return the operator as `kernels.arma_layer` takes it and the plan it needs; None for the composition."""
+        return self._arguments(), None  # type: ignore[attr-defined]
 
     def _step(
         self,

@@ -10,7 +10,7 @@ import pytest
 
 from armagnn.distributed import edge_stream
 from armagnn.distributed.edge_stream import EdgeStream, array_of
-from armagnn.errors import ArmagnnError, DataError, DTypeError, ShapeError
+from armagnn.errors import ArmagnnError, DataError, DTypeError, ParameterError, ShapeError
 
 EDGES = np.array([[0, 4, 2, 2, 3], [1, 0, 2, 3, 2]])
 WEIGHT = np.array([1.0, 0.5, 2.0, 3.0, 0.25])
@@ -76,6 +76,8 @@ def test_files_that_hold_no_edges_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no columns to name"):
         EdgeStream.of_file(tmp_path / "fine.npy", source="src", dest="dst")
     assert isinstance(array_of(tmp_path / "fine.npy"), np.memmap)
+    with pytest.raises(ParameterError, match="path must be a path"):
+        EdgeStream.of_file("a\0b.csv")
 
 
 @pytest.mark.parametrize(

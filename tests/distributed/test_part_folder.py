@@ -45,6 +45,18 @@ def test_parts_join(folder: Path) -> None:
         )
 
 
+def test_numbers_of_parts(folder: Path) -> None:
+    assert GraphPart.load(folder, np.int64(1)).first == GraphPart.load(folder, 1).first
+    for wrong in (range(0, 3, 2), range(2, -1, -1)):
+        with pytest.raises(ParameterError, match="parts that follow each other"):
+            GraphPart.load(folder, wrong)
+    for no_number in (True, 1.5, "1"):
+        with pytest.raises(ParameterError, match="or a range of numbers"):
+            GraphPart.load(folder, no_number)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="folder must be a path"):
+        GraphPart.load("a\0b", 1)
+
+
 def test_every_damage_is_found(folder: Path) -> None:
     path = part_path(folder, 0)
     for file in sorted(path.iterdir()):

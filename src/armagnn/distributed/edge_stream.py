@@ -50,7 +50,7 @@ class EdgeStream:
     begin: Callable[[], Iterator[Block]]
 
     @classmethod
-    def of_file(cls, path: Path, source: str = "", dest: str = "", weight: str = "") -> EdgeStream:
+    def of_file(cls, path: str | Path, source: str = "", dest: str = "", weight: str = "") -> EdgeStream:
         """The edges in a CSV or Parquet file with numbers as ids, or in an ``.npy`` file of shape (2, E) or (E, 2).
 
         Args:

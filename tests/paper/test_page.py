@@ -177,7 +177,8 @@ def test_a_property_falls_short_upwards() -> None:
     cells = {("qm9/mu", "arma", "paper"): high, ("qm9/mu", "gcn", "paper"): low, ("qm9/mu", "mlp", "paper"): high}
     told = "Short of the paper by more than its deviation: ARMA (text read literally)"
     assert OF_MOLECULES._behind("qm9/mu", cells) == f"{told}."
-    assert OF_MOLECULES._behind("qm9/mu", cells | {("qm9/mu", "arma", "tuned"): low}) == f"{told}; none of ARMA (tuned)."
+    good = cells | {("qm9/mu", "arma", "tuned"): low}
+    assert OF_MOLECULES._behind("qm9/mu", good) == f"{told}; none of ARMA (tuned)."
     assert OF_MOLECULES._behind("qm9/mu", cells | {("qm9/mu", "arma", "tuned"): high}) == f"{told}; ARMA (tuned)."
 
 
@@ -201,7 +202,8 @@ def test_the_properties_of_qm9_share_their_tables(tmp_path: Path) -> None:
 def test_properties_of_qm9_with_other_numbers_of_runs_are_named(tmp_path: Path) -> None:
     path = tmp_path / "graph-regression.csv"
     row = "qm9/{},arma,paper,{},0,mse,0.1,0,9,1.0,{},abc\n"
-    rows = [row.format("mu", run, "cpu") for run in range(3)] + [row.format("cv", run, "NVIDIA H200") for run in range(5)]
+    made = {"mu": (3, "cpu"), "cv": (5, "NVIDIA H200")}
+    rows = [row.format(name, run, device) for name, (runs, device) in made.items() for run in range(runs)]
     write(path, HEAD + "".join(rows))
     section = OF_MOLECULES.show(path)
     assert "Made on NVIDIA H200, cpu by" in section

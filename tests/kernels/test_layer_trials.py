@@ -74,7 +74,7 @@ def test_one_step_trial_by_trial(kind: str, rate: str, axis: str, monkeypatch: p
         real = getattr(one_step, name)
         spy = lambda *args, name=name, real=real: done.append(name) or real(*args)  # noqa: E731
         monkeypatch.setattr(one_step, name, spy)
-    for (stacks, fout), act in itertools.product(((1, 2), (2, 7), (3, 16)), (None, "relu", "leaky_relu")):
+    for (stacks, fout), act in itertools.product(((1, 2), (2, 7), (3, 16)), (None, "relu", "leaky_relu", "elu")):
         for bias in (True, False):
             check(Problem(kind, rate, fin=50, fout=fout, axis=axis, num_stacks=stacks, act=act, bias=bias), monkeypatch)
             assert done == ["forward", "backward", "forward"]
@@ -149,8 +149,11 @@ def test_more_rows_than_a_block_stack_by_stack(act: str, monkeypatch: pytest.Mon
     check(problem, monkeypatch)
 
 
-def test_a_state_that_is_nan_tells_its_gradient() -> None:
-    problem = Problem("dense own", "none", fin=2, fout=6, num_layers=2, num_stacks=2, act="elu")
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_state_that_is_nan_tells_its_gradient(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    always(monkeypatch)
+    fin = 50 if steps == 1 else 2  # of one step, only features that are not propagated first go trial by trial
+    problem = Problem("dense own", "none", fin=fin, fout=6, num_layers=steps, num_stacks=2, act="elu")
     with torch.no_grad():
         problem.x[1, 0, 0] = torch.nan  # type: ignore[index]
     *_, x_grad = problem.gradients(problem.mapped())

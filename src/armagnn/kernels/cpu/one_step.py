@@ -22,12 +22,13 @@ from armagnn.kernels.backends import Layer
 from armagnn.kernels.cpu import threads
 from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, compiled, inner, kind_of, to_numpy
 from armagnn.kernels.cpu.masks import DROP_PIECE, drop_piece
+from armagnn.kernels.cpu.members import SLOPES
 from armagnn.kernels.cpu.sparse import PRODUCT, column_blocks, keep_nonzeros, product_rows
 from armagnn.kernels.cpu.threads import Chunk, begin
-from armagnn.kernels.cpu.tile import MULTIPLY, PLAIN, matrix, multiply
+from armagnn.kernels.cpu.tile import ELU, ELU_GATED, GATED, MULTIPLY, PLAIN, matrix, multiply
 from armagnn.kernels.random import DROPOUT, thresholds
 
-ACTIVATIONS: Final = ("none", "relu", "leaky_relu")
+ACTIVATIONS: Final = ("none", "relu", "leaky_relu", "elu")
 """Those that this applies."""
 
 LANES: Final = 16
@@ -75,7 +76,10 @@ class _Rows(NamedTuple):
 
 
 class _Layer(NamedTuple):
-    """W0 and V, of trial r at r times ``first`` in their rows and columns; the bias (R, C), and what else is done."""
+    """W0 and V, of trial r at r times ``first`` in their rows and columns; the bias (R, C), and what else is done.
+
+    Negative numbers are multiplied by the slope: 0 of a ReLU. An ELU has its alpha in that place.
+    """
 
     w0: Array
     v: Array
@@ -84,6 +88,7 @@ class _Layer(NamedTuple):
     first_column: int
     bias: Array
     relu: bool
+    elu: bool
     slope: Any
     seed: Array
     limit: Array
@@ -104,6 +109,12 @@ def _of_trial(layer: _Layer, weight: Array, r: int) -> Array:
     """Return W0 or V, or a gradient of them, of a trial."""
     row, column = r * layer.first_row, r * layer.first_column
     return weight[row : row + layer.fan_in, column : column + layer.bias.shape[1]]
+
+
+@inner()
+def _finish(at: Routines, layer: _Layer, x: Array, how: int, gate: Array) -> None:
+    """Apply an activation, or its derivative, in place: a product of no terms, as the tiles finish it."""
+    multiply(at.multiply, x, x, x[:, :0], x[:0], how, gate, layer.slope)
 
 
 @inner()
@@ -157,6 +168,7 @@ def _forward(
     bias = np.zeros(half, out.dtype)
     weights.fill(0)
     starts, widths = graph.half[0], graph.half[1]
+    slope = bias.dtype.type(1) if layer.elu else layer.slope
     for r in range(lo, hi):
         _side_by_side(at, layer, copy, r, weights, nothing)
         _times(at, graph, x, r, weights, rows)
@@ -168,8 +180,10 @@ def _forward(
             state = states[r]
         product_rows(
             graph.product, graph.rowptr, graph.col, graph.value, rows[:, :half], rows[:, half:], bias, True, layer.relu,
-            layer.slope, starts, widths, state, 0, nodes,
+            slope, starts, widths, state, 0, nodes,
         )  # fmt: skip
+        if layer.elu:
+            _finish(at, layer, state, ELU, state)
         _move(at, mean, state.reshape(-1, 1), out[:, r], nothing)
 
 
@@ -183,10 +197,8 @@ def _before_activation(
     for k in range(0, columns, width):
         _move(at, share, g, out[:, k : k + width], nothing)
     if gated:
-        zero, slope, up, below = one - one, layer.slope, out.reshape(-1), state.reshape(-1)
-        for i in range(up.size):
-            less = zero if layer.relu else up[i] * slope
-            up[i] = less if below[i] <= zero else up[i]
+        # not what fills up a half: a NaN there, from an infinity of X, would reach the next trials
+        _finish(at, layer, out[:, :columns], ELU_GATED if layer.elu else GATED, state[:, :columns])
     multiply(at.multiply, bias, nothing, ones, out[:, :columns], PLAIN, nothing, one)
 
 
@@ -289,7 +301,7 @@ def _layer(t: Layer) -> _Layer:
     rates = s.p.reshape(-1) if t.seed is not None and isinstance(s.p, Tensor) else torch.zeros(0, dtype=torch.float64)
     return _Layer(
         _as_matrix(t.w0, beside), _as_matrix(t.v[:, 0], beside), fan_in, below, right,
-        bias, s.act == "relu", kind(s.slope if s.act == "leaky_relu" else 1.0),
+        bias, s.act == "relu", s.act == "elu", kind(SLOPES.get(s.act, s.slope)),
         np.zeros(0, np.int64) if t.seed is None else to_numpy(t.seed), thresholds(rates).numpy(),
         to_numpy((1.0 / (1.0 - rates)).to(t.v.dtype)),
     )  # fmt: skip

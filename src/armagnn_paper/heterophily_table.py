@@ -144,7 +144,8 @@ HETEROPHILY: Final = Table(
     search=Search(
         space,
         dict.fromkeys(DATASETS, Budget(4, 1, folds=SPLITS))
-        | {"minesweeper": Budget(4, 1, folds=3, epochs=300), "tolokers": Budget(4, 1, folds=1, epochs=150)},
+        | {"minesweeper": Budget(4, 1, folds=3, epochs=300), "tolokers": Budget(8, 1, folds=1, epochs=150)}
+        | {"cornell": Budget(8, 1, folds=SPLITS)},
         ("depth", "hidden", "norm", "linear_skip", "k", "t", "radius", "input_dropout", "hidden_dropout", "l2", "lr"),
         {},
     ),

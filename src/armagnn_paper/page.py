@@ -97,11 +97,11 @@ class Section:
         there = [dataset for dataset in table.datasets if self._own(dataset, cells)]
         if not there:
             return []
-        name = f"{there[0].partition('/')[0]}/..."
-        command = f"armagnn reproduce {table.name} --dataset {name} --method METHOD --protocol PROTOCOL"
+        group = there[0].partition("/")[0]
+        command = f"armagnn reproduce {table.name} --dataset {group}/... --method METHOD --protocol PROTOCOL"
         runs = {dataset: self._other_runs(dataset, cells) for dataset in there}
-        alike = len(set(runs.values())) == 1
-        options = runs[there[0]] if alike else ": " + " ".join(f"{name}{more}" for name, more in runs.items())
+        options = ": " + " ".join(f"{dataset}{more}" for dataset, more in runs.items())
+        options = runs[there[0]] if len(set(runs.values())) == 1 else options
         made = f"Made on {devices_of(there, cells)} by `{command}`{options}"
         leads = [leads_of(cells, there, table.methods, way, self.digits, paired=self.paired) for way in table.protocols]
         short = [(dataset.partition("/")[2], self._short(dataset, cells)) for dataset in there]
@@ -183,12 +183,11 @@ class Section:
             if dataset in table.published.get(method, {}) and table.num_folds in (1, len(set(cell.folds))):
                 mean, deviation = table.published[method][dataset]
                 behind = cell.mean - mean if table.metric == "mse" else mean - cell.mean
-                named = short.setdefault(way, [])
-                named += [LABELS[method]] if behind > deviation else []
                 tried.setdefault(way, []).append(LABELS[method])
+                short.setdefault(way, []).extend([LABELS[method]] if behind > deviation else [])
         if not any(short.values()):
             return ""
-        most = max(map(len, tried.values()))  # where fewer methods were run, "none" says of which
+        most = max(map(len, tried.values()))
         none = {way: "none" if len(who) == most else f"none of {', '.join(who)}" for way, who in tried.items()}
         lines = [f"{', '.join(short[way]) or none[way]} ({TITLES[way]})" for way in table.protocols if way in short]
         return "; ".join(lines)

@@ -78,3 +78,16 @@ def test_checkpointed_trials_have_the_same_gradients() -> None:
         found.append(torch.autograd.grad(losses.sum(), list(params.values())))
     for a, b in zip(*found, strict=True):
         assert_near(a, b, 1e-12)
+
+
+def test_signals_are_not_run_again_for_what_their_way_back_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    members = pytest.importorskip("armagnn.kernels.cpu.members", reason="needs numba")
+    calls: list[bool] = []
+    forward = members.forward
+    monkeypatch.setattr(members, "forward", lambda t, keep: calls.append(keep) or forward(t, keep))
+    op = random_graph(12, 30, seed=3)
+    for checkpoint in (False, True):
+        calls.clear()
+        conv = ARMAConv(3, 5, 2, 3, checkpoint=checkpoint).double()
+        conv(numbers(8, 12, 3, seed=5), conv.operator(op.edge_index, 12, op.edge_weight())).sum().backward()
+        assert len(calls) == 1

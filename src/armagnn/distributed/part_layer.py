@@ -41,6 +41,10 @@ class PartPlan:
         self.other: Matrix = other._arguments()
         self.border, self.halo = border, halo
 
+    def keeps(self, t: Layer) -> bool:
+        """Return the same on every rank: all exchange again what is computed again."""
+        return True
+
     def forward(self, t: Layer, keep: bool) -> tuple[Tensor, list[Any]]:
         """Return the mean of the stacks of this rank's nodes, and tensors for `backward` if ``keep``."""
         run = PartRun(t, self)
@@ -50,7 +54,7 @@ class PartPlan:
     def backward(self, t: Layer, g: Tensor, kept: list[Any], needs_x: bool, consume: bool) -> tuple[Tensor | None, ...]:
         """Return the gradients of x, and this rank's part of those of w0, w, v and the bias."""
         run, (propagated, *states) = PartRun(t, self, needs_x), kept
-        x_grad, *found = run.backward(run.by_node(g), propagated, states, needs_x, consume)
+        x_grad, *found = run.backward(g if g.dim() == 2 else run.by_node(g), propagated, states, needs_x, consume)
         return None if x_grad is None else run.of_nodes(x_grad, run.shape), *run.as_given(found)
 
 

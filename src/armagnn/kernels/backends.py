@@ -74,6 +74,9 @@ class Layer(NamedTuple):
 class Plan(Protocol):
     """How a layer runs, both ways: a module, such as `layer_products`."""
 
+    def keeps(self, t: Layer) -> bool:
+        """Return whether `backward` needs anything that `forward` keeps; else nothing is computed again for it."""
+
     def forward(self, t: Layer, keep: bool) -> tuple[Tensor, list[Any]]:
         """Return the mean of the stacks, (..., N, F_out) or (R, N, F_out), and tensors for `backward` if ``keep``."""
 

@@ -6,7 +6,8 @@ is spent is written again, and only X, L X and the states are kept, or X alone w
 derivative goes through the composition.
 
 How a layer runs, its plan, the backend is asked once (`Backend.plan`), and the answer is kept for the way back: product
-by product (`layer_products`), which any device can, or in the cache of a core, signal by signal or trial by trial.
+by product (`layer_products`), which any device can; on a processor also signal by signal or trial by trial in the
+cache of a core, and on a small graph in one call.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class _Layer(torch.autograd.Function):
         if torch.is_grad_enabled():  # somebody wants to differentiate this again
             return *(None,) * 5, *_gradients_of(again, (x, w0, w, v, bias), seed, needs, g)
         layer = Layer(settings, trials, op, sparse, seed, x, w0, w, v, bias)
-        if settings.recompute:
+        if settings.recompute and plan.keeps(layer):
             _, kept = plan.forward(layer, True)
         consume = settings.recompute or (not ctx.batched and not graph_is_kept())
         return *(None,) * 5, *plan.backward(layer, g, kept, needs[0], consume)

@@ -16,7 +16,12 @@ from armagnn.kernels.backends import Layer, Matrix, backend
 from armagnn.kernels.reference import gradient_of_activation
 
 CHUNK = 1 << 14
-"""The fewest rows that are multiplied at a time where the product replaces its input; an eighth of many rows."""
+"""Rows above which a product that replaces its input is made in eight pieces, so that memory has no second input."""
+
+
+def keeps(t: Layer) -> bool:
+    """Return whether `backward` needs what `forward` keeps."""
+    return True
 
 
 def forward(t: Layer, keep: bool) -> tuple[Tensor, list[Tensor | None]]:
@@ -31,7 +36,8 @@ def backward(
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients of X, W0, W, V and the bias; they may ``consume`` what was kept."""
     run, (propagated, *states) = LayerRun(t, needs_x), kept
-    x_grad, *found = run.backward(run.by_node(g), propagated, states, needs_x, consume)
+    upper = g if g.dim() == 2 else run.by_node(g)  # the gradient of a sum is expanded: no copy of it
+    x_grad, *found = run.backward(upper, propagated, states, needs_x, consume)
     return None if x_grad is None else run.of_nodes(x_grad, run.shape), *run.as_given(found)
 
 
@@ -231,6 +237,7 @@ class LayerRun:
                     if last and not keep:
                         return self.step(t, h, skip, late, seed, reuse, mean=True), None, []
                     state = self.step(t, h, skip, late, seed, reuse)
+                    del h  # before memory peaks, at the mean
             if keep:
                 states.append(state)
         return self.mean(state), propagated, states
@@ -359,6 +366,6 @@ class LayerRun:
         """Return ``h[:, k] @ weight[k]`` in the place of h."""
         if self.rows <= CHUNK:
             return self.kernels.stack_matmul(h, weight)
-        for piece in h.split(max(CHUNK, -(-self.rows // 8))):  # type: ignore[no-untyped-call]
+        for piece in h.split(-(-self.rows // 8)):  # type: ignore[no-untyped-call]
             piece.copy_(self.kernels.stack_matmul(piece, weight))
         return h

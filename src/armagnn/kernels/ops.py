@@ -217,7 +217,7 @@ _rules: Final[dict[str, Rules]] = {}
 
 
 def register(name: str, setup: Any, backward: Any, vmap: Any, tangent: Any) -> None:
-    """Register gradient and vmap with the operator, and keep the same as autograd Functions (see `rules`).
+    """Register gradient and vmap with the operator, and keep the same as autograd Functions (see `Rules`).
 
     ``tangent`` is the derivative forwards, which only the Functions have: torch has no place for it in an operator.
 

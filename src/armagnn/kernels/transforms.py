@@ -56,7 +56,7 @@ class ReverseOnly(torch.autograd.Function):
 
 
 class BackwardPass(ReverseOnly):
-    """A Function that is a backward pass, whose own gradient is refused: without this it would be lost, not missed."""
+    """A Function that is a backward pass. It refuses a gradient, which would be left out without a word otherwise."""
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

@@ -17,14 +17,11 @@ from armagnn.kernels.cpu import members, one_step, small_layer
 from armagnn.kernels.reference import LONG
 from armagnn.torch_private import is_wrapped
 
-FEWEST: Final = 4
-"""Trials below which they are too few to share out: not the threads there are, on which no bit shall depend."""
-
 SIGNALS: Final = 4
-"""Signals below which they are too few to share out. Not the number of threads, on which no bit shall depend."""
+"""Minimum number of signals worth distributing over threads; a constant, as `members.FEWEST` is for trials."""
 
 NARROWEST: Final = 16
-"""Columns of X W0 of a trial from which on a sparse X pays: a core fills up what it multiplies to so many."""
+"""Columns of X W0 of a trial from which on a sparse X pays: narrower products are padded to this width."""
 
 LARGEST: Final = 1 << 14
 """Numbers of a W0 above which a dense X is multiplied faster by a BLAS."""
@@ -36,7 +33,7 @@ STATES: Final = 1 << 22
 """Bytes of the states of one stack, of a trial or a signal, that stay near a core from step to step."""
 
 MOST: Final = LONG
-"""Nodes and features of the largest small graph: longer sums are taken in pieces, which its kernel does not do."""
+"""Nodes, features and units of the largest small graph: its kernel does not take longer sums in pieces."""
 
 WORK: Final = 1 << 20
 """Multiply-adds of a step from which on vector code and a BLAS are faster."""
@@ -61,7 +58,7 @@ def _columns(t: Layer) -> int:
 def _one_step(t: Layer) -> bool:
     s, columns, own = t.settings, _columns(t), t.x is not None
     plain = s.steps == 1 and s.init == "linear" and not s.early and s.act in one_step.ACTIVATIONS
-    if not plain or t.trials < FEWEST or (t.x is not None and t.x.dim() != 3):
+    if not plain or t.trials < members.FEWEST or (t.x is not None and t.x.dim() != 3):
         return False
     near = (t.op[0].shape[0] - 1) * 2 * columns * t.v.element_size() <= CACHED
     return near and (t.v.shape[-3] * columns <= LARGEST if own else columns >= NARROWEST)
@@ -70,7 +67,7 @@ def _one_step(t: Layer) -> bool:
 def _trials_stack_by_stack(t: Layer) -> bool:
     """One trial alone does if it has enough stacks to share out."""
     s = t.settings
-    if (t.trials < 2 and s.stacks < FEWEST) or s.init != "linear" or t.x is None:
+    if (t.trials < 2 and s.stacks < members.FEWEST) or s.init != "linear" or t.x is None:
         return False
     return _several_steps(t)
 
@@ -94,7 +91,9 @@ def _small(t: Layer) -> bool:
         return False
     nodes, fan_in = x.shape
     work = max(nodes * wide * max(fan_in, s.width), col.shape[0] * max(fan_in, wide))
-    if not 0 < nodes == rowptr.shape[0] - 1 <= MOST or fan_in > MOST or work > WORK or rowptr.dtype != col.dtype:
+    if not 0 < nodes == rowptr.shape[0] - 1 <= MOST or max(fan_in, s.width) > MOST or work > WORK:
+        return False
+    if rowptr.dtype != col.dtype:
         return False
     return not any(is_wrapped(each) for each in (*t.op[:6], *t[5:]) if each is not None)  # they have no address
 

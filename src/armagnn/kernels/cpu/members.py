@@ -18,7 +18,8 @@ from armagnn.kernels.cpu.tile import MULTIPLY
 from armagnn.kernels.random import MASK, thresholds
 
 FEWEST = 4
-"""Trials that are shared out whole; the stacks of fewer are."""
+"""Minimum number of trials (or of stacks, for fewer trials) worth distributing over threads. A constant, not the thread
+count, so that results do not depend on the machine."""
 
 GROUPS = 32
 """Parts of a batch of signals of which each has a sum of gradients of its own."""
@@ -92,6 +93,11 @@ def _features(t: Layer) -> Tensor:
     """Return X, (B, N, F_in), of signals or trials; with B = 1, all share it."""
     assert t.x is not None
     return t.x.reshape(t.x.shape[:-2].numel(), *t.x.shape[-2:])
+
+
+def keeps(t: Layer) -> bool:
+    """Return whether there are trials: signals compute their states on the way back."""
+    return t.trials > 0
 
 
 def forward(t: Layer, keep: bool) -> tuple[Tensor, list[Tensor]]:

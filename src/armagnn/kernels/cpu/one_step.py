@@ -134,7 +134,7 @@ def _times(at: Routines, graph: _Graph, x: _Features, r: int, b: Array, out: Arr
         multiply(at.multiply, out, nothing, x.dense[:, r], b, PLAIN, nothing, one)
         return
     rowptr, col, value = x.rowptr, x.col, x.value[min(r, x.value.shape[0] - 1)]
-    if x.value.shape[0] > 1:
+    if x.value.shape[0] > 1 or x.perm.size > 0:
         rowptr, col, value = np.empty_like(rowptr), np.empty(col.size + 1, col.dtype), np.empty(col.size + 1, b.dtype)
         keep_nonzeros(x.rowptr, x.col, x.value[r], x.perm, rowptr, col, value)
     product_rows(
@@ -333,6 +333,11 @@ def _bounds(t: Layer) -> list[int]:
     work = (t.op[1].numel() + 2 * t.op[0].numel()) * _half(t) * t.trials
     chunks = min(t.trials, threads.num_chunks(work, MIN_PRODUCTS))
     return [t.trials * k // chunks for k in range(chunks + 1)]
+
+
+def keeps(t: Layer) -> bool:
+    """Return whether there is an activation, whose gradient asks for the states."""
+    return t.settings.act != "none"
 
 
 def forward(t: Layer, keep: bool) -> tuple[Tensor, list[Tensor]]:

@@ -27,10 +27,8 @@ from torch import Tensor
 
 from armagnn.kernels.backends import Layer
 from armagnn.kernels.cpu.compile import Array, inner, kept_on_disk
+from armagnn.kernels.cpu.members import SLOPES
 from armagnn.torch_private import materialised
-
-SLOPES: Final = {"none": 1.0, "relu": 0.0}
-"""What an activation multiplies negative numbers by; a leaky ReLU has its own."""
 
 ACTIVATIONS: Final = (*SLOPES, "leaky_relu")
 
@@ -208,6 +206,11 @@ def _addresses(tensors: tuple[Tensor | None, ...]) -> list[int]:
 
 def _contiguous(tensors: tuple[Tensor | None, ...]) -> list[Tensor | None]:
     return [None if each is None else each.contiguous() for each in tensors]
+
+
+def keeps(t: Layer) -> bool:
+    """Return whether `backward` needs what `forward` keeps."""
+    return True
 
 
 def forward(t: Layer, keep: bool) -> tuple[Tensor, list[Tensor]]:

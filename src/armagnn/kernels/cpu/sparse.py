@@ -5,7 +5,7 @@ A kernel takes detached CPU tensors, sees them as numpy arrays without a copy, a
 count.
 
 Values that differ from trial to trial do so because of dropout, mostly, and `nonzeros` leaves out what it dropped:
-products then take a fraction of the time. What is left out is not multiplied, by NaN or infinity neither: a trial that
+products then take a fraction of the time. What is left out is not multiplied, not even by NaN or infinity: a trial that
 has diverged may have fewer NaNs than it would have alone.
 
 Where x is larger than a core's caches, two things keep the memory busy. While a row of x is added, the rows of later
@@ -274,14 +274,14 @@ def nonzeros(rowptr: Tensor, col: Tensor, value: Tensor, perm: Tensor | None) ->
 LARGE: Final = 6 << 20
 """Bytes of an x that is fetched ahead. To fetch a smaller one ahead costs as much as it brings."""
 
-NEAR: Final = 40
-"""Nonzeros from the one that is added to the one whose row of x is fetched."""
+AHEAD: Final = 40
+"""Nonzeros between the one that is added and the one whose row of x is fetched."""
 
 SHORT: Final = 128
-"""Bytes of a row of x up to which it is the `NEAREST`."""
+"""Bytes of a short row of x."""
 
-NEAREST: Final = 32
-"""With more short rows under way, a core fetches fewer lines at a time."""
+AHEAD_SHORT: Final = 32
+"""The same for short rows: with more of them under way, a core fetches fewer lines at a time."""
 
 
 @compiled()
@@ -307,6 +307,6 @@ def _large_product(arguments: tuple[Any, ...], bounds: list[int]) -> None:
     """Do what `_product` does with these arguments: the same sums in the same order, and the same bits."""
     *matrix, _starts, _widths, out = arguments
     x = matrix[3]
-    ahead = NEAR if x.shape[1] * x.itemsize > SHORT else NEAREST
+    ahead = AHEAD if x.shape[1] * x.itemsize > SHORT else AHEAD_SHORT
     # No block stays in a cache, so blocks are wide: fewer passes over the nonzeros.
     threads.run(_large_rows, (*matrix, *column_blocks(x.shape[1], 2 * WIDEST), out, ahead), bounds)

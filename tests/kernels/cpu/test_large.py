@@ -100,6 +100,10 @@ def test_a_large_x_is_fetched_ahead_and_a_small_one_is_not() -> None:
     assert sparse.is_large(torch.empty(rows, width))
     assert not sparse.is_large(torch.empty(rows - 1, width))
     assert sparse.is_large(torch.empty(2 * rows, width, dtype=torch.bfloat16))
+    rows = -(-sparse.LARGE_IN_ONE_BLOCK // 400)
+    assert sparse.is_large(torch.empty(rows, 100))  # one block of 100 columns in place of 64 and 36
+    assert not sparse.is_large(torch.empty(rows - 1, 100))
+    assert not sparse.is_large(torch.empty(rows, 192))
 
 
 def test_only_the_kernel_for_large_graphs_fetches(monkeypatch: pytest.MonkeyPatch) -> None:

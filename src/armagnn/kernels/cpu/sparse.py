@@ -271,8 +271,11 @@ def nonzeros(rowptr: Tensor, col: Tensor, value: Tensor, perm: Tensor | None) ->
 
 # -------------------------------------------------------------------------------------------------------------- large x
 
-LARGE: Final = 6 << 20
-"""Bytes of an x that is fetched ahead. To fetch a smaller one ahead costs as much as it brings."""
+LARGE: Final = 16 << 20
+"""Bytes of an x whose rows are fetched ahead. To fetch those of a smaller one ahead costs more than it brings."""
+
+LARGE_IN_ONE_BLOCK: Final = 6 << 20
+"""The same for an x whose columns are one wide block then, and else two: that brings more than fetching costs."""
 
 AHEAD: Final = 40
 """Nonzeros between the one that is added and the one whose row of x is fetched."""
@@ -300,7 +303,8 @@ def _large_rows(
 
 def is_large(x: Tensor) -> bool:
     """Return whether rows of x are worth fetching ahead."""
-    return x.nbytes >= LARGE
+    in_one = WIDEST < x.shape[1] <= 2 * WIDEST
+    return x.nbytes >= (min(LARGE, LARGE_IN_ONE_BLOCK) if in_one else LARGE)
 
 
 def _large_product(arguments: tuple[Any, ...], bounds: list[int]) -> None:

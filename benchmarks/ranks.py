@@ -3,7 +3,7 @@
     python benchmarks/ranks.py --nodes 1000000
 
 Neighbours are the nearest points in a unit square, in the order of a grid, so that a run of nodes is a strip. The two
-are measured in turns, each in processes of its own. "0 ranks" is a process whose operator knows of no ranks.
+are measured in turns, in separate processes. "0 ranks" is a process whose operator knows of no ranks.
 """
 
 from __future__ import annotations

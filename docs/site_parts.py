@@ -183,8 +183,8 @@ def keep_letters(app: Sphinx, kind: str, name: str, value: object, options: obje
 
 def summary(lines: Sequence[str], settings: Any) -> str:
     """The first sentence of a docstring for a table: "Eq." does not end it, and a comma or a colon is not its end."""
-    sentence = extract_summary(lines, settings).rstrip(",:")
-    return sentence if sentence.endswith(".") else f"{sentence}."
+    sentence = re.sub(r"[\s,:.]+$", "", extract_summary(lines, settings))
+    return sentence if sentence.endswith(("?", "!")) else f"{sentence}."
 
 
 def skip_member(app: Sphinx, kind: str, name: str, value: object, skip: bool, options: object) -> bool | None:

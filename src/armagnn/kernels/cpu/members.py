@@ -22,7 +22,7 @@ FEWEST = 4
 count, so that results do not depend on the machine."""
 
 GROUPS = 32
-"""Parts of a batch of signals of which each has a sum of gradients of its own."""
+"""Parts of a batch of signals; each part has a separate sum of gradients."""
 
 ACTIVATIONS = ("none", "relu", "leaky_relu", "elu")
 """Those that this applies."""
@@ -65,7 +65,7 @@ def _layers(t: Layer) -> Layers:
 def _parts(t: Layer) -> int:
     """Return into how many parts the stacks of a trial are shared out: no bit shall depend on the threads there are.
 
-    Each part has gradients of X and L X of its own, so they are few.
+    Each part has separate gradients of X and L X, so there are few parts.
     """
     return min(t.settings.stacks, FEWEST) if 0 < t.trials < FEWEST else 1
 

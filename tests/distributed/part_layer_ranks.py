@@ -1,11 +1,9 @@
-"""What runs on every rank: ARMA layers as one operation on a part, beside those of one process."""
+"""What runs on every rank: ARMA layers as one operation on a part, compared with those of one process."""
 
 from __future__ import annotations
 
-import datetime
 import itertools
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +15,7 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from partition_ranks import NODES, OUT, check_layer, everything, layouts, mine, operators
+from partition_ranks import NODES, OUT, check_layer, everything, layouts, mine, operators, run
 
 from armagnn import CSR
 from armagnn.distributed import PartitionedOperator
@@ -186,14 +184,5 @@ def check_composition() -> None:
 CHECKS = {"cases": check_cases, "weights alone": check_weights_alone, "composition": check_composition}
 
 
-def main() -> None:
-    warnings.simplefilter("error", UserWarning)
-    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=200))
-    for name, check in CHECKS.items():
-        check()
-        print(f"rank {dist.get_rank()} of {dist.get_world_size()}: {name} hold", flush=True)
-    dist.destroy_process_group()
-
-
 if __name__ == "__main__":
-    main()
+    run(CHECKS, 200)

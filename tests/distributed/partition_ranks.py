@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import sys
 import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -330,14 +331,15 @@ CHECKS = {
 }
 
 
-def main() -> None:
+def run(checks: Mapping[str, Callable[[], None]], seconds: int) -> None:
+    """Make all checks on the ranks there are, which wait for each other for at most `seconds`."""
     warnings.simplefilter("error", UserWarning)
-    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=100))
-    for name, check in CHECKS.items():
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=seconds))
+    for name, check in checks.items():
         check()
         print(f"rank {dist.get_rank()} of {dist.get_world_size()}: {name} hold", flush=True)
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main()
+    run(CHECKS, 100)

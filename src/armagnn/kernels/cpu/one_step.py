@@ -287,20 +287,20 @@ def _side_by_side_already(t: Layer) -> bool:
     return t.w0.transpose(0, 1).is_contiguous()
 
 
-def _as_matrix(weight: Tensor, beside: bool) -> Array:
+def _as_matrix(weight: Tensor, adjoining: bool) -> Array:
     """Return weights (R, F_in, K, F) of all trials as one matrix: side by side, or one below the other."""
-    stacked = weight.transpose(0, 1).flatten(1) if beside else weight.reshape(-1, weight.shape[2:].numel())
+    stacked = weight.transpose(0, 1).flatten(1) if adjoining else weight.reshape(-1, weight.shape[2:].numel())
     return to_numpy(stacked)
 
 
 def _layer(t: Layer) -> _Layer:
     assert t.w0 is not None
-    s, columns, fan_in, kind, beside = t.settings, _columns(t), t.v.shape[2], kind_of(t.v), _side_by_side_already(t)
-    below, right = (0, columns) if beside else (fan_in, 0)
+    s, columns, fan_in, kind, adjoining = t.settings, _columns(t), t.v.shape[2], kind_of(t.v), _side_by_side_already(t)
+    below, right = (0, columns) if adjoining else (fan_in, 0)
     bias = np.zeros((t.trials, columns), kind) if t.bias is None else to_numpy(t.bias).reshape(t.trials, columns)
     rates = s.p.reshape(-1) if t.seed is not None and isinstance(s.p, Tensor) else torch.zeros(0, dtype=torch.float64)
     return _Layer(
-        _as_matrix(t.w0, beside), _as_matrix(t.v[:, 0], beside), fan_in, below, right,
+        _as_matrix(t.w0, adjoining), _as_matrix(t.v[:, 0], adjoining), fan_in, below, right,
         bias, s.act == "relu", s.act == "elu", kind(SLOPES.get(s.act, s.slope)),
         np.zeros(0, np.int64) if t.seed is None else to_numpy(t.seed), thresholds(rates).numpy(),
         to_numpy((1.0 / (1.0 - rates)).to(t.v.dtype)),
@@ -357,18 +357,18 @@ def forward(t: Layer, keep: bool) -> tuple[Tensor, list[Tensor]]:
 def backward(t: Layer, g: Tensor, kept: list[Tensor], needs_x: bool, consume: bool) -> tuple[Tensor | None, ...]:
     """Return the gradients of x, W0, W (which has none), V and the bias from that of the mean."""
     assert t.w0 is not None
-    gated, beside, nodes = t.settings.act != "none", _side_by_side_already(t), t.op[0].shape[0] - 1
+    gated, adjoining, nodes = t.settings.act != "none", _side_by_side_already(t), t.op[0].shape[0] - 1
     states = kept[0] if gated else t.v.new_empty(1, 1, _half(t))
     x_grad = t.v.new_empty((nodes, t.trials, t.x.shape[2]) if needs_x and t.x is not None else (1, 1, 1))
-    shape = t.w0.transpose(0, 1).shape if beside else t.w0.shape
+    shape = t.w0.transpose(0, 1).shape if adjoining else t.w0.shape
     made = t.v.new_empty(shape), t.v.new_empty(shape)
-    w0_grad, v_grad = (each.transpose(0, 1) if beside else each for each in made)
+    w0_grad, v_grad = (each.transpose(0, 1) if adjoining else each for each in made)
     bias_grad = t.v.new_empty(t.trials, _columns(t))
     share = _share(nodes, t.settings.stacks, t.settings.width, kind_of(t.v), to_numpy(t.op[0]).dtype)
     arguments = (
         _routines(t), _graph(t, True), _layer(t), _features(t, True), _copy(t), share, gated,
-        states.numpy(), to_numpy(g.transpose(0, 1)), needs_x, x_grad.numpy(), _as_matrix(w0_grad, beside),
-        _as_matrix(v_grad, beside), bias_grad.numpy(),
+        states.numpy(), to_numpy(g.transpose(0, 1)), needs_x, x_grad.numpy(), _as_matrix(w0_grad, adjoining),
+        _as_matrix(v_grad, adjoining), bias_grad.numpy(),
     )  # fmt: skip
     threads.run(_backward, arguments, _bounds(t))
     bias = None if t.bias is None else bias_grad.view(t.bias.shape)

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from armagnn.kernels import gpu_aggregation, gpu_dense, gpu_products, gpu_slicing, reference
-from armagnn.kernels.gpu_rules import ACTIVATIONS, activated, keep, keep_fours, limit_of
+from armagnn.kernels.gpu_dense import ACTIVATIONS, activated, keep, keep_fours, limit_of
 from armagnn.kernels.random import DROPOUT, threshold
 from armagnn.kernels.reference import LONG, Segments, cut_long_rows
 

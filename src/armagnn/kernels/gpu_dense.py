@@ -3,6 +3,8 @@
 A float32 product is six products of the thirds of its factors on the tensor cores, which together are as exact as
 float32. Where the shapes or the type do not fit, a function here returns None, and the caller goes product by product.
 
+What all kernels share stands here too: which entries dropout keeps, activations and their gradients.
+
 A step of Adam is one launch. By torch's operations, one by one, it is eighteen for each parameter: more than the rest
 of a step on small graphs.
 """
@@ -18,9 +20,11 @@ import triton.language as tl
 from torch import Tensor
 
 from armagnn.kernels import reference
-from armagnn.kernels.gpu_rules import ACTIVATIONS, activated, keep, keep_fours, limit_of, through
 from armagnn.kernels.random import DROPOUT, threshold
 from armagnn.kernels.reference import BETA1, BETA2, EPSILON
+
+ACTIVATIONS: Final = {"none": 0, "relu": 1, "leaky_relu": 2, "elu": 3, "tanh": 4, "sigmoid": 5}
+"""How the kernels name an activation."""
 
 MOST_CHANNELS: Final = 64
 """The widest X and W whose products are kept in registers."""
@@ -30,6 +34,76 @@ ROWS: Final = 16
 
 COLUMNS: Final = 1 << 15
 """Columns of all programs together, about, where each leaves a part of a gradient that is to be read and added up."""
+
+
+# --------------------------------------------------------------------------------------- rules that other kernels share
+
+
+@triton.jit
+def keep(index, seed, step, limit, PURPOSE: tl.constexpr):
+    """Return which entries dropout keeps; `armagnn.kernels.random` says how they are drawn."""
+    block = index >> 2
+    lo, hi = (block & 0xFFFFFFFF).to(tl.uint32), (block >> 32).to(tl.uint32)
+    zero = lo * 0
+    w0, w1, w2, w3 = tl.philox(seed, lo, hi, zero + step, zero + PURPOSE)
+    lane = index & 3
+    word = tl.where(lane == 0, w0, tl.where(lane == 1, w1, tl.where(lane == 2, w2, w3)))
+    return word.to(tl.int64) >= limit
+
+
+@triton.jit
+def keep_fours(block, seed, step, limit, PURPOSE: tl.constexpr):
+    """Return what `keep` does for the indices 4 block, ..., 4 block + 3, side by side along the last axis.
+
+    A draw has four words. Here each is used; by `keep`, which may be asked for any index, one of them.
+    """
+    lo, hi = (block & 0xFFFFFFFF).to(tl.uint32), (block >> 32).to(tl.uint32)
+    zero = lo * 0
+    w0, w1, w2, w3 = tl.philox(seed, lo, hi, zero + step, zero + PURPOSE)
+    return tl.interleave(tl.interleave(w0, w2), tl.interleave(w1, w3)).to(tl.int64) >= limit
+
+
+@triton.jit
+def limit_of(p):
+    """Return the limit of a drop rate in float64, for `keep`: what `armagnn.kernels.random.thresholds` returns."""
+    # to the nearest integer, the even one of two: what follows the point does not fit behind 2^52
+    limit = ((p * 4294967296.0 + 4503599627370496.0) - 4503599627370496.0).to(tl.int64)
+    return limit - (limit >> 32)  # at most 2^32 - 1
+
+
+@triton.jit
+def activated(total, ACT: tl.constexpr, SLOPE: tl.constexpr):
+    """Return the activation of a total."""
+    if ACT == 1:
+        total = tl.where(total < 0, 0.0, total)
+    elif ACT == 2:
+        total = tl.where(total < 0, total * SLOPE, total)
+    elif ACT == 3:
+        total = tl.where(total < 0, SLOPE * (tl.exp(total) - 1.0), total)
+    elif ACT == 4:
+        total = 1.0 - 2.0 / (tl.exp(2.0 * total) + 1.0)
+    elif ACT == 5:
+        total = 1.0 / (1.0 + tl.exp(-total))
+    return total
+
+
+@triton.jit
+def through(gradient, out, ACT: tl.constexpr, SLOPE: tl.constexpr):
+    """Return the gradient before an activation, from that behind it and its output; that of ReLU at 0 is 0."""
+    if ACT == 1:
+        gradient = tl.where(out > 0, gradient, 0.0)
+    elif ACT == 2:
+        gradient = tl.where(out > 0, gradient, gradient * SLOPE)
+    elif ACT == 3:
+        gradient = tl.where(out > 0, gradient, gradient * (out + SLOPE))
+    elif ACT == 4:
+        gradient = gradient * (1.0 - out * out)
+    elif ACT == 5:
+        gradient = gradient * (1.0 - out) * out
+    return gradient
+
+
+# ---------------------------------------------------------------------------------------------------- a step of a layer
 
 
 @triton.jit

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from armagnn.data import load_graphs
 from armagnn.errors import ArmagnnError, DTypeError, GraphError, ParameterError, ShapeError
-from armagnn.kernels import reference, slicing
+from armagnn.kernels import reference
 from armagnn.kernels.random import bits
 from armagnn.nn import ARMAConv
 from armagnn.operators import GraphBatch, GraphBatches, GraphOperator, batches_of
@@ -82,7 +82,7 @@ def assert_batch(batch: GraphBatch, ops: list[GraphOperator], ids: list[int]) ->
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways to assemble: by numba, and by plain torch as on a GPU."""
     if request.param == "torch":
-        monkeypatch.setattr(slicing, "backend", lambda device: reference)
+        monkeypatch.setattr("armagnn.kernels.blocks.backend", lambda device: reference)
     return request.param  # type: ignore[no-any-return]
 
 
@@ -102,7 +102,7 @@ def test_a_batch_is_the_join_of_its_graphs(way: Callable[..., st.SearchStrategy[
         ids = [pick % len(ops) for pick in picks]
         with pytest.MonkeyPatch.context() as patch:
             if assembled == "torch":
-                patch.setattr(slicing, "backend", lambda device: reference)
+                patch.setattr("armagnn.kernels.blocks.backend", lambda device: reference)
             assert_batch(joined(ops).take(torch.tensor(ids)), ops, ids)
 
     check()

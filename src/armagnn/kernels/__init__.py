@@ -15,8 +15,8 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
 `gpu`          Triton kernels for the GPU
 `aggregation`  attention over neighbours and their maximum, values and gradients
 `lanczos`      vectors of the recursion that solves for many poles at once; by numba: `cpu/lanczos_rows`
-`products`     dense products of many trials, long sums among them, and with a block-diagonal matrix
-`slicing`      blocks of a block-diagonal matrix: batches of small graphs; compiled when first called
+`blocks`       many matrices at once: dense products of many trials, long sums among them; block-diagonal matrices,
+               multiplied or cut into batches of small graphs
 `random`       the one counter-based source of randomness
 =============  =====================================================================================
 """
@@ -24,6 +24,7 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
 from armagnn.kernels import ops_rules  # noqa: F401  the operators have no gradients before
 from armagnn.kernels.aggregation import added_attention, neighbour_attention, neighbour_max
 from armagnn.kernels.backends import Settings, backend, compiled_assembly, cut_rows, keep_rows_whole
+from armagnn.kernels.blocks import DenseBlocks, block_product, product
 from armagnn.kernels.lanczos import StateUpdate, blank, column_dots, combine_states, lanczos_vector
 from armagnn.kernels.layer import arma_layer
 from armagnn.kernels.ops import (
@@ -38,7 +39,6 @@ from armagnn.kernels.ops import (
     stack_mean,
     transpose,
 )
-from armagnn.kernels.products import DenseBlocks, block_product, product
 
 __all__ = [
     "ACTIVATIONS",

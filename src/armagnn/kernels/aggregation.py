@@ -39,7 +39,7 @@ from torch import Tensor
 
 from armagnn.kernels import reference
 from armagnn.kernels.backends import backend
-from armagnn.kernels.products import product, split
+from armagnn.kernels.blocks import product, split
 from armagnn.kernels.transforms import BackwardPass, ReverseOnly, as_they_are, gradients_by_vmap
 
 Pattern = tuple[Tensor, Tensor]

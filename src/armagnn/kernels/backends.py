@@ -173,7 +173,7 @@ class Backend(Protocol):
         """Return ``a[r] @ b[r]`` for every r: a (R, I, M), b (R, M, J) to (R, I, J)."""
 
     def block_product(self, blocks: Any, x: Tensor, transposed: bool) -> Tensor:
-        """Return the products with `products.DenseBlocks`, or with their transposes: x (N, C) to (N, C)."""
+        """Return the products with `blocks.DenseBlocks`, or with their transposes: x (N, C) to (N, C)."""
 
     # -------------------------------------------------------------------------------------------- trainings and layers
 
@@ -208,7 +208,7 @@ class Backend(Protocol):
     def take_padded(
         self, blocks: Any, all_starts: Tensor, ids: Tensor, rows: int, nonzeros: int, index: torch.dtype
     ) -> Any:
-        """Return what `armagnn.kernels.slicing.Slicer.take_padded` promises, made at once; None for no."""
+        """Return what `armagnn.kernels.blocks.Slicer.take_padded` promises, made at once; None for no."""
 
 
 def backend(device: torch.device | str) -> Backend:

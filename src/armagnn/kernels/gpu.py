@@ -18,7 +18,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from armagnn.kernels import gpu_aggregation, gpu_dense, gpu_products, gpu_slicing, reference
+from armagnn.kernels import gpu_aggregation, gpu_blocks, gpu_dense, reference
 from armagnn.kernels.gpu_dense import ACTIVATIONS, activated, keep, keep_fours, limit_of
 from armagnn.kernels.random import DROPOUT, threshold
 from armagnn.kernels.reference import LONG, Segments, cut_long_rows
@@ -27,9 +27,9 @@ sort_coo, transpose = reference.sort_coo, reference.transpose  # integer sorts: 
 affine, finish, stack_matmul = reference.affine, reference.finish, reference.stack_matmul
 stack_mean, nonzeros, plan = reference.stack_mean, reference.nonzeros, reference.plan
 early_step, late_step = gpu_dense.early_step, gpu_dense.late_step
-outer, trial_products = gpu_products.outer, gpu_products.trial_products
-MOST_CHANNELS, adam, take_padded = gpu_dense.MOST_CHANNELS, gpu_dense.adam, gpu_slicing.take_padded
-block_product = gpu_products.block_product
+MOST_CHANNELS, adam = gpu_dense.MOST_CHANNELS, gpu_dense.adam
+outer, trial_products = gpu_blocks.outer, gpu_blocks.trial_products
+block_product, take_padded = gpu_blocks.block_product, gpu_blocks.take_padded
 row_max, row_max_back = gpu_aggregation.row_max, gpu_aggregation.row_max_back
 attend, attend_back, attends = gpu_aggregation.attend, gpu_aggregation.attend_back, gpu_aggregation.attends
 

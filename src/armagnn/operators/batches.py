@@ -14,8 +14,8 @@ from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.checks import integer
 from armagnn.errors import DeviceError, DTypeError, GraphError, ParameterError, ShapeError, shown
+from armagnn.kernels.blocks import Blocks, Slicer, Taken
 from armagnn.kernels.random import MASK, philox
-from armagnn.kernels.slicing import Blocks, Slicer, Taken
 from armagnn.operators.graph import GraphOperator
 from armagnn.operators.spectra import BlockSpectrum, GraphSpectra
 from armagnn.torch_private import learned, normal_mode

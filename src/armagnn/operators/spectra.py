@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from armagnn.errors import ParameterError, SymmetryError
-from armagnn.kernels.products import DenseBlocks
+from armagnn.kernels.blocks import DenseBlocks
 from armagnn.operators.graph import GraphOperator
 from armagnn.torch_private import learned, normal_mode
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from armagnn.kernels import slicing
-from armagnn.kernels.slicing import Blocks
+from armagnn.kernels import blocks as plain
+from armagnn.kernels.blocks import Blocks
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 DEVICE = "cuda"
@@ -51,14 +51,14 @@ SIZES = [(4, 7), (1, 0), (130, 300), (0, 0), (2, 1), (5, 25)]
 def test_one_launch_is_all_operations(
     transposed: bool, dtype: torch.dtype, index: torch.dtype, picks: list[int], room: tuple[int, int]
 ) -> None:
-    from armagnn.kernels import gpu_slicing
+    from armagnn.kernels import gpu_blocks
 
     source = blocks(SIZES, transposed, dtype, index)
     needed = [sum([*SIZES, (0, 0)][pick][which] for pick in picks) for which in (0, 1)]
     rows, nonzeros = needed[0] + room[0], needed[1] + room[1]
     padded = torch.nn.functional.pad(source.starts, (0, 1), mode="replicate")
     given = source, padded, torch.tensor(picks, device=DEVICE), rows, nonzeros, index
-    found, truth = gpu_slicing.take_padded(*given), slicing._take_padded(*given)
+    found, truth = gpu_blocks.take_padded(*given), plain._take_padded(*given)
     assert found is not None
     for one, two in zip([*found.blocks[:4], *found[1:]], [*truth.blocks[:4], *truth[1:]], strict=True):
         assert one.dtype == two.dtype
@@ -70,11 +70,11 @@ def test_one_launch_is_all_operations(
 
 
 def test_what_one_launch_cannot_do_is_left_to_torch() -> None:
-    from armagnn.kernels import gpu_slicing
+    from armagnn.kernels import gpu_blocks
 
     source = blocks(SIZES, False, torch.float32, torch.int32)
     padded = torch.nn.functional.pad(source.starts, (0, 1), mode="replicate")
-    many = torch.zeros(gpu_slicing.MOST_BLOCKS + 1, dtype=torch.int64, device=DEVICE)
-    assert gpu_slicing.take_padded(source, padded, many, 2000, 2000, torch.int32) is None
+    many = torch.zeros(gpu_blocks.MOST_BLOCKS + 1, dtype=torch.int64, device=DEVICE)
+    assert gpu_blocks.take_padded(source, padded, many, 2000, 2000, torch.int32) is None
     trained = source._replace(value=source.value.clone().requires_grad_())
-    assert gpu_slicing.take_padded(trained, padded, many[:2], 20, 20, torch.int32) is None
+    assert gpu_blocks.take_padded(trained, padded, many[:2], 20, 20, torch.int32) is None

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from armagnn.errors import GraphError
-from armagnn.kernels.transforms import ReverseOnly, gradients_by_loop, refuse_transforms
 from armagnn.operators import GraphOperator
 from armagnn.solvers import Statistics
 from armagnn.solvers.conjugate_gradients import norm, power_of_two
+from armagnn.torch_private import ReverseOnly, gradients_by_loop, refuse_transforms
 
 TOLERANCE: Final = {torch.float64: 1e-12, torch.float32: 1e-6}
 MAX_ITER: Final = 100_000

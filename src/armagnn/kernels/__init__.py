@@ -6,7 +6,7 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
 =============  =====================================================================================
 `backends`     what a backend must have, with all shapes; which of the modules below runs on a device
 `ops`          the registered operators; `ops_rules`: their derivatives, backwards and forwards, and
-               rules for vmap; `transforms`: batches of gradients
+               rules for vmap
 `layer`        a whole ARMA layer as one operation, alone, for many trials under vmap, and for many signals
 `layer_products`  its passes product by product, on any device
 `reference`    plain torch: the oracle in tests and the fall-back where nothing faster is installed

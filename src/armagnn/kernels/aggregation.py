@@ -40,7 +40,7 @@ from torch import Tensor
 from armagnn.kernels import reference
 from armagnn.kernels.backends import backend
 from armagnn.kernels.blocks import product, split
-from armagnn.kernels.transforms import BackwardPass, ReverseOnly, as_they_are, gradients_by_vmap
+from armagnn.torch_private import BackwardPass, ReverseOnly, as_they_are, gradients_by_vmap
 
 Pattern = tuple[Tensor, Tensor]
 """Pointers and columns of a matrix; its values do not matter."""

@@ -22,8 +22,7 @@ from torch import Tensor
 
 from armagnn.kernels.backends import backend, compiled_or_plain, cut_rows, keep_rows_whole
 from armagnn.kernels.reference import LONG
-from armagnn.kernels.transforms import forwards, gradients_by_vmap
-from armagnn.torch_private import learned, primals, traced, transforms_active
+from armagnn.torch_private import forwards, gradients_by_vmap, learned, primals, traced, transforms_active
 
 Array = npt.NDArray[Any]
 Structure = tuple[Tensor, Tensor, Tensor]

@@ -21,11 +21,11 @@ from torch import Tensor
 
 from armagnn.kernels import layer_products
 from armagnn.kernels.backends import Layer, Matrix, Plan, Settings, backend
-from armagnn.kernels.transforms import gradients_by_loop
 from armagnn.torch_private import (
     apply_rule,
     batching,
     forward_mode,
+    gradients_by_loop,
     graph_is_kept,
     is_batched,
     needs_gradient,

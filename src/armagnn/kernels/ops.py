@@ -20,11 +20,12 @@ from torch import Tensor
 
 from armagnn.errors import GraphError, ShapeError
 from armagnn.kernels.backends import backend
-from armagnn.kernels.transforms import forwards, gradients_by_vmap
 from armagnn.torch_private import (
     apply_rule,
     batching,
     forward_mode,
+    forwards,
+    gradients_by_vmap,
     in_vmap_rule,
     is_batched_by,
     materialised,

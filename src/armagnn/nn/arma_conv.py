@@ -14,7 +14,6 @@ from torch_geometric.nn.conv import MessagePassing
 
 from armagnn import checks, kernels
 from armagnn.errors import MissingAttributeError, ParameterError, shown
-from armagnn.kernels.transforms import refuse_transforms
 from armagnn.nn import activations, pyg
 from armagnn.nn.arma_recursion import Recursion, Weights, mean_of_stacks, next_state, outputs
 from armagnn.nn.contraction import bounded, check_nonexpansive, check_operator, check_state, converge
@@ -23,7 +22,7 @@ from armagnn.nn.layer_registry import register_layer
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.csr import fold
 from armagnn.solvers import FixedPoint, Statistics
-from armagnn.torch_private import is_batched, needs_gradient
+from armagnn.torch_private import is_batched, needs_gradient, refuse_transforms
 
 INITS: Final = ("linear", "zero", "tied")
 

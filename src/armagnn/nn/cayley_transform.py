@@ -16,10 +16,17 @@ import torch
 from torch import Tensor
 
 from armagnn import kernels
-from armagnn.kernels.transforms import forwards, gradients_by_loop, gradients_by_vmap
 from armagnn.operators import GraphOperator
 from armagnn.operators.csr import Arguments
-from armagnn.torch_private import forward_mode, is_wrapped, primals, traced
+from armagnn.torch_private import (
+    forward_mode,
+    forwards,
+    gradients_by_loop,
+    gradients_by_vmap,
+    is_wrapped,
+    primals,
+    traced,
+)
 
 ANGLES: Final = 65
 """Angles of h + i, from 0 to 90 degrees, at which coefficients are looked at."""

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from armagnn import checks, kernels
 from armagnn.errors import ParameterError
-from armagnn.kernels.transforms import as_they_are
 from armagnn.nn.conv import times
 from armagnn.nn.layer_registry import register_layer
 from armagnn.nn.pyg_layer import PyGLayer, transposed
 from armagnn.operators import GraphOperator
+from armagnn.torch_private import as_they_are
 
 HEADS: Final = 8
 """Heads, unless one asks for others: the paper's."""

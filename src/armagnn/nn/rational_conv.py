@@ -15,7 +15,6 @@ from armagnn.filters import ARMAFilter
 from armagnn.filters.base import Array, evaluate
 from armagnn.filters.drawing import small_curve
 from armagnn.filters.recursion import recursion
-from armagnn.kernels.transforms import as_they_are, refuse_transforms
 from armagnn.nn import pole_parameters
 from armagnn.nn.chebyshev_sum import chebyshev_coefficients, series
 from armagnn.nn.conv import Conv, empty, times
@@ -25,7 +24,7 @@ from armagnn.operators import CSR, GraphOperator
 from armagnn.solvers import Statistics
 from armagnn.solvers.conjugate_gradients import MAX_ITER, TOLERANCE
 from armagnn.solvers.partial_fractions import partial_fractions
-from armagnn.torch_private import learned, traced
+from armagnn.torch_private import as_they_are, learned, refuse_transforms, traced
 
 METHODS: Final = ("auto", "exact", "series", "recursion", "eigen")
 

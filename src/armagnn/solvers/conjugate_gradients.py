@@ -8,10 +8,10 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from armagnn.kernels.transforms import ReverseOnly, gradients_by_loop, refuse_transforms
 from armagnn.operators import GraphOperator
 from armagnn.operators.all_rows import AllRows
 from armagnn.solvers.iteration import Statistics
+from armagnn.torch_private import ReverseOnly, gradients_by_loop, refuse_transforms
 
 Product = Callable[[Tensor], Tensor]
 TOLERANCE: Final = {torch.float64: 1e-12, torch.float32: 1e-6}

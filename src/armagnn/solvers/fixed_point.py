@@ -14,9 +14,9 @@ from torch import Tensor
 from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.errors import ConvergenceError, ConvergenceWarning, ParameterError
-from armagnn.kernels.transforms import ReverseOnly, gradients_by_loop
 from armagnn.solvers.anderson import anderson
 from armagnn.solvers.iteration import Map, Solution, Statistics, Total, norms_of, picard
+from armagnn.torch_private import ReverseOnly, gradients_by_loop
 
 Solver = Callable[..., Solution]
 SOLVERS: Final[dict[str, Solver]] = {"anderson": anderson, "picard": picard}

@@ -15,12 +15,18 @@ from torch import Tensor
 
 from armagnn.errors import UnsupportedError
 from armagnn.kernels.backends import backend
-from armagnn.kernels.transforms import ReverseOnly, gradients_by_loop, refuse_transforms
 from armagnn.operators import GraphOperator
 from armagnn.solvers.conjugate_gradients import MAX_ITER
 from armagnn.solvers.fraction_sums import by_value_of, complex_numbers, parts_of, product_of, sum_of_fractions
 from armagnn.solvers.iteration import Statistics
-from armagnn.torch_private import in_vmap_rule, recording, transforms_active
+from armagnn.torch_private import (
+    ReverseOnly,
+    gradients_by_loop,
+    in_vmap_rule,
+    recording,
+    refuse_transforms,
+    transforms_active,
+)
 
 _MATRIX: Final = (
     "Tensor rowptr, Tensor col, Tensor value, Tensor t_rowptr, Tensor t_col, Tensor t_value, "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import torch
@@ -11,9 +13,6 @@ from torch.nn import functional as F
 from armagnn import checks
 from armagnn.errors import UnsupportedError
 from armagnn.torch_private import is_batched, transforms_active
-
-NORMS: Final = ("none", "batch", "layer")
-"""The norms that go by a name in a training."""
 
 
 class NodeBatchNorm(nn.BatchNorm1d):
@@ -109,13 +108,8 @@ class NodeLayerNorm(nn.LayerNorm):
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
-def make_norm(name: str, num_features: int) -> nn.Module | None:
-    """Return a norm by its name; None for ``"none"``.
-
-    Example:
-        >>> make_norm("layer", 8).normalized_shape
-        (8,)
-    """
-    if checks.choice("norm", name, NORMS) == "none":
-        return None
-    return NodeBatchNorm(num_features, counted=False) if name == "batch" else NodeLayerNorm(num_features)
+NORMS: Final[dict[str, Callable[[int], nn.Module]]] = {
+    "batch": partial(NodeBatchNorm, counted=False),
+    "layer": NodeLayerNorm,
+}
+"""The norms that go by a name in a training, as functions of the number of features; "none" is none."""

@@ -18,7 +18,7 @@ from armagnn.nn import activations, make_conv
 from armagnn.nn.conv import check_features, check_rate, drop
 from armagnn.nn.layer_registry import find_layer
 from armagnn.nn.mlp_conv import MLPConv
-from armagnn.nn.norms import make_norm
+from armagnn.nn.norms import NORMS
 from armagnn.operators import CSR, GraphOperator
 from armagnn.tasks import RATES
 from armagnn.tasks.contract import Predict, TaskNet, ask, set_layer_rates, weights_of
@@ -111,6 +111,7 @@ class NodeNet(TaskNet):
         super().__init__()
         checks.integer("depth", depth, 2, DEEPEST)
         self.jk = checks.choice("jk", jk, JUMPS)
+        checks.choice("norm", norm, ("none", *NORMS))
         checks.integer("hidden", hidden, 1)
         for name, rate in zip(RATES, (input_dropout, hidden_dropout, skip_dropout), strict=True):
             checks.probability(name, rate)
@@ -131,7 +132,7 @@ class NodeNet(TaskNet):
             MLPConv(hidden if at else in_channels, hidden if at < hidden_layers else num_classes, act=None, bias=False)
             for at in range(depth if linear_skip else 0)
         )
-        self.norms = _modules(each for _ in range(hidden_layers) if (each := make_norm(norm, hidden)) is not None)
+        self.norms = _modules(NORMS[norm](hidden) for _ in range(hidden_layers if norm in NORMS else 0))
         self.method, self.act, self.residual = method, act, residual
         self.scale = checks.real("residual_scale", residual_scale, above=0)
         self.input_dropout: float | Tensor
@@ -343,13 +344,8 @@ def regression_metrics(outputs: Tensor, y: Tensor, unit: Tensor) -> dict[str, Te
     errors, y, unit = (outputs - y).double(), y.double(), unit.double().squeeze(0)
     mse, spread = errors.square().mean(), (y - y.mean()).square().mean()
     r2 = torch.where(spread > 0, 1 - mse / spread, 0.0)
-    return {
-        "loss": mse,
-        "mse": mse,
-        "r2": r2,
-        "mae target": errors.abs().mean() * unit,
-        "rmse target": mse.sqrt() * unit,
-    }
+    in_units = {"mae target": errors.abs().mean() * unit, "rmse target": mse.sqrt() * unit}
+    return {"loss": mse, "mse": mse, "r2": r2} | in_units
 
 
 def class_weights(dataset: NodeDataset) -> Tensor:

@@ -55,10 +55,10 @@ def test_the_axis_of_the_trials_may_follow_that_of_the_features(kind: str, monke
 
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the trials one by one wherever that can be done, also where it is slower."""
-    from armagnn.kernels.cpu import layer_plan, members
+    from armagnn.kernels.cpu import members
 
     monkeypatch.setattr(members, "FEWEST", 1)
-    monkeypatch.setattr(layer_plan, "NARROWEST", 1)
+    monkeypatch.setattr(cpu, "NARROWEST", 1)
 
 
 @pytest.mark.parametrize("kind", ["sparse shared", "sparse own", "dense own"])

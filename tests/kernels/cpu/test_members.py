@@ -21,8 +21,9 @@ from strategies import graphs
 
 pytest.importorskip("numba")
 
+from armagnn.kernels import cpu
 from armagnn.kernels.backends import Layer
-from armagnn.kernels.cpu import layer_plan, members
+from armagnn.kernels.cpu import members
 
 ACTS = {"relu": torch.relu, None: lambda z: z, "leaky_relu": F.leaky_relu, "elu": F.elu}
 F64 = torch.float64
@@ -109,7 +110,7 @@ def test_dropout_drops_what_it_drops_in_a_batch(
     conv.dropout = rate
     found = []
     for fewest in (1, 10**9):
-        monkeypatch.setattr(layer_plan, "SIGNALS", fewest)
+        monkeypatch.setattr(cpu, "SIGNALS", fewest)
         with source(torch.tensor([2**61 + 12345])):
             found.append(results(conv, conv(x, op), x))
     close(*found)
@@ -204,7 +205,7 @@ def test_what_goes_another_way(taken: list[int]) -> None:
     torch.func.vmap(lambda signal: conv(signal, op))(x)
     index = random_graph(6, 8)
     conv(x, index, torch.ones(index.shape[1], dtype=F64, requires_grad=True))
-    size = layer_plan.STATES // 8 // 4 + 1
+    size = cpu.STATES // 8 // 4 + 1
     conv(torch.zeros(4, size, 3, dtype=F64), GraphOperator.from_edge_index(index, size, dtype=F64))
     assert taken == []
     conv(x, op)

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from armagnn import GraphOperator
 from armagnn.errors import ArmagnnError
-from armagnn.kernels.cpu import layer_plan, small_layer
-from armagnn.kernels.cpu.layer_plan import MOST
+from armagnn.kernels import cpu
+from armagnn.kernels.cpu import MOST, small_layer
 from armagnn.nn import ARMAConv
 
 ACTS = {"relu": 0.0, None: 1.0, "leaky_relu": 0.01}
@@ -169,7 +169,7 @@ def test_what_goes_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
     bad.weight.data = torch.randn(1, 2, 3, 2, dtype=torch.float64)
     with pytest.raises((ArmagnnError, RuntimeError)):
         bad(x, op)
-    monkeypatch.setattr(layer_plan, "WORK", 0)
+    monkeypatch.setattr(cpu, "WORK", 0)
     assert not small(layer(4, 3, 2, 2), x, op)
 
 

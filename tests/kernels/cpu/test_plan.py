@@ -79,7 +79,7 @@ def test_where_trials_one_by_one_would_be_slower(
     sizes: tuple[int, int, int], sparse: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("numba")
-    from armagnn.kernels.cpu import layer_plan, one_step
+    from armagnn.kernels.cpu import one_step
 
     seen: list[int] = []
     real = one_step.forward
@@ -93,7 +93,7 @@ def test_where_trials_one_by_one_would_be_slower(
             torch.func.vmap(lambda p, x: torch.func.functional_call(conv, p, (x, op)))(params, x)
         assert seen == [trials] * called
         seen.clear()
-    monkeypatch.setattr(layer_plan, "CACHED", 100)
+    monkeypatch.setattr("armagnn.kernels.cpu.CACHED", 100)
     of_weights(conv, CSR.from_dense(numbers(NODES, fin)), op, many(conv))
     assert seen == []
 

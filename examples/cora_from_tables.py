@@ -14,7 +14,6 @@ from typing import Any
 
 from armagnn.data import NodeDataset, load
 from armagnn.training import NodesConfig, train
-from armagnn.training.hyperparameters import node_defaults
 
 
 def export(data: NodeDataset, folder: Path) -> tuple[Path, Path]:
@@ -41,8 +40,8 @@ def main(folder: Path, **options: Any) -> tuple[dict[str, float], dict[str, floa
     folder.mkdir(parents=True, exist_ok=True)
     nodes, edges = map(str, export(load("cora"), folder))
     tables = {"nodes": nodes, "edges": edges, "id_column": "paper", "target": "topic", "split": "split"}
-    ours = NodesConfig(**tables, features="rows", **{**node_defaults("cora", "arma"), **options})
-    known = NodesConfig(**{**node_defaults("cora", "arma"), **options})
+    chosen = {**NodesConfig.defaults("cora", "arma"), **options}
+    ours, known = NodesConfig(**tables, features="rows", **chosen), NodesConfig(**chosen)
     runs = [train(config, folder / name, overwrite=True) for name, config in (("tables", ours), ("catalogue", known))]
     first, second = (run.metrics()["test"]["accuracy"] for run in runs)
     print(f"from two CSV files: {100 * first['mean']:.2f} ± {100 * first['std']:.2f} %")

@@ -44,7 +44,7 @@ from armagnn.nn.layer_registry import PEERS
 from armagnn.training import GraphsConfig, NodesConfig, SignalsConfig
 from armagnn.training.config import Config
 from armagnn.training.hyperparameters import GRAPHS as HYPERPARAMETERS
-from armagnn.training.hyperparameters import graph_order, group, node_defaults, signal_defaults
+from armagnn.training.hyperparameters import graph_order, group
 from armagnn_paper import published
 from armagnn_paper.heterophily_table import HETEROPHILY
 from armagnn_paper.search import Budget, Search, log_uniform
@@ -62,7 +62,7 @@ WITH_ORDER: Final = ("arma", "chebyshev", "cayley")
 
 def _nodes(dataset: str, method: str, protocol: str) -> NodesConfig:
     """A cell of Table 1 that no search chooses."""
-    config = NodesConfig(dataset=dataset, conv=method, **node_defaults(dataset, method))
+    config = NodesConfig(dataset=dataset, conv=method, **NodesConfig.defaults(dataset, method))
     skip = config.skip_dropout if method == "arma" else 0.0
     literal: dict[str, Any] = {"act": "relu", "patience": 50, "stop_on": "accuracy"}
     config = replace(config, last_stacks=config.stacks, skip_dropout=skip, **literal)
@@ -156,7 +156,7 @@ NODES: Final = Table(
 
 def _signals(dataset: str, method: str, protocol: str) -> SignalsConfig:
     """A cell of Table 2 with the paper's hyperparameters, in the reading of a protocol."""
-    config = SignalsConfig(dataset=dataset, conv=method, **signal_defaults(dataset, method))
+    config = SignalsConfig(dataset=dataset, conv=method, **SignalsConfig.defaults(dataset, method))
     if protocol == "all":
         return replace(config, all_signals=True, stop_on="last")
     if protocol != "paper":

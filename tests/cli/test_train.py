@@ -67,7 +67,7 @@ def test_what_is_not_typed_is_the_papers(run: CliRunner, begun: list[NodesConfig
     run.invoke(app, ["train", "--dataset", dataset, "--conv", conv])
     paper, (config,) = NODES[dataset if dataset in NODES else "cora"], begun
     assert (config.dataset, config.conv, config.hidden, config.last_stacks) == (dataset, conv, paper.hidden, 0)
-    assert (config.stacks, config.layers) == paper.order(conv)
+    assert (config.stacks, config.layers) == paper.orders.get(conv, paper.orders["gcn"])
     assert (config.l2, config.lr) == (paper.l2, paper.lr)
     assert {config.input_dropout, config.hidden_dropout, config.skip_dropout} == {paper.dropout}
     assert (config.stop_on, config.patience) == ("loss", 300 if dataset == "ppi" else 100)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from armagnn.training import SignalsConfig
-from armagnn_paper import table, tables
+from armagnn_paper import table
 from tiny_signals import tiny
 
 
@@ -30,13 +30,13 @@ def fresh() -> Iterator[None]:
 @pytest.fixture
 def tiny_data(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let both datasets of Table 2 be a tiny one, batches be small, and trainings short."""
-    usual = tables.signal_defaults
+    usual = SignalsConfig.defaults
 
     def small(dataset: str, conv: str) -> dict[str, Any]:
         return {**usual(dataset, conv), "batch": 8, "epochs": 2}
 
     monkeypatch.setattr(SignalsConfig, "load", lambda self: tiny())
-    monkeypatch.setattr(tables, "signal_defaults", small)
+    monkeypatch.setattr(SignalsConfig, "defaults", staticmethod(small))
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Final
 
 from armagnn.errors import ParameterError
 from armagnn.training.config import Config, data_name, register, text, title_of
-from armagnn.training.hyperparameters import NODES, node_defaults, table_defaults
-from armagnn.training.node_config import NodesConfig
+from armagnn.training.hyperparameters import NODES
+from armagnn.training.node_config import NodesConfig, table_defaults
 from armagnn.training.shared_options import RUN, option
 
 WHOLE_ONLY: Final = ("gat", "sage", "gin")
@@ -97,8 +97,7 @@ class PartsConfig(NodesConfig):
     def defaults(cls, source: str, conv: str) -> dict[str, Any]:
         """The options of the paper, if the partition is of one of its datasets, or what suits tables."""
         name = cls.experiment_class().data_of(source)
-        found = node_defaults(name, conv) | {"seeds": 3} if name in NODES else table_defaults(conv)
-        return {**found}
+        return super().defaults(name, conv) | {"seeds": 3} if name in NODES else table_defaults(conv)
 
     def load(self) -> Any:
         """What this rank holds of the partition."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from armagnn.errors import ParameterError, UnknownNameError, shown
 from armagnn.tasks import GRAPH_RATES, SIGNAL_RATES
 from armagnn.training.config import Config, data_name, register, text, title_of
-from armagnn.training.hyperparameters import graph_defaults, signal_defaults
+from armagnn.training.hyperparameters import GRAPHS, SIGNALS, graph_order, group
 from armagnn.training.shared_options import DATA, MOST_STEPS, MOST_UNITS, PAPERS, RUN, TRAINING, option, shared
 
 FOLDS: Final = 10
@@ -169,8 +169,19 @@ class GraphsConfig(Config):
 
     @classmethod
     def defaults(cls, source: str, conv: str) -> dict[str, Any]:
-        """The options of the paper for a known dataset, or of the nearest one."""
-        return graph_defaults(text("source", source), text("conv", conv))
+        """The options of the paper for one of its datasets and the layers `conv`; for other data, Enzymes', no dropout.
+
+        Example:
+            >>> GraphsConfig.defaults("my/graphs", "arma")
+            {'stacks': 2, 'layers': 2, 'skip_dropout': 0.0}
+            >>> GraphsConfig.defaults("enzymes", "arma")["skip_dropout"], GraphsConfig.defaults("qm9", "gcn")["head"]
+            (0.6, 128)
+        """
+        known = group(text("source", source)) in GRAPHS and "/" not in source
+        stacks, layers = graph_order(source if known else "enzymes", text("conv", conv))
+        skip = GRAPHS[group(source)][0] if known and conv == "arma" else 0.0
+        molecules = {"hidden": 64, "depth": 1, "head": 128, "pooling": "padded", "l2": 0.0, "batch": 64}
+        return {"stacks": stacks, "layers": layers, "skip_dropout": skip} | (molecules if source == "qm9" else {})
 
     def load(self) -> GraphsDataset:
         """The graphs."""
@@ -313,8 +324,19 @@ class SignalsConfig(Config):
 
     @classmethod
     def defaults(cls, source: str, conv: str) -> dict[str, Any]:
-        """The options of the paper for a known dataset, or of the nearest one."""
-        return signal_defaults(text("source", source), text("conv", conv))
+        """The options of the paper, as the setting of Defferrard et al. has them, for a dataset (or else for 20news).
+
+        Example:
+            >>> [SignalsConfig.defaults(*each)["widths"] for each in (("mnist", "arma"), ("20news", "chebyshev"))]
+            ['32-64', '32']
+        """
+        images = text("source", source).startswith("mnist")
+        row = SIGNALS["mnist" if images else "20news"]
+        stacks, layers = row.orders.get(text("conv", conv), row.orders["gcn"])
+        width = "32-64" if images else str(32 if conv == "chebyshev" else row.hidden)  # Chebyshev's filters there
+        sizes = {"stacks": stacks, "layers": layers, "widths": width, "features": "raw" if images else "tfidf"}
+        sizes |= {"stride": 4, "head": 512, "batch": 32} if images else {}
+        return {**sizes, "hidden_dropout": row.dropout, "l2": row.l2, "lr": row.lr}
 
     def load(self) -> SignalsDataset:
         """The signals."""

@@ -10,7 +10,7 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
 `layer`        a whole ARMA layer as one operation, alone, for many trials under vmap, and for many signals
 `layer_products`  its passes product by product, on any device
 `reference`    plain torch: the oracle in tests and the fall-back where nothing faster is installed
-`cpu`          numba kernels for the processor, and how it runs a layer; built on `cpu/gather`, `cpu/tile` (vector
+`cpu`          numba kernels for the processor, and how it runs a layer; built on `cpu/gather`, `cpu/dense` (vector
                code), `cpu/threads`, `cpu/compile`
 `gpu`          Triton kernels for the GPU
 `aggregation`  attention over neighbours and their maximum, values and gradients

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from armagnn.kernels.cpu.compile import compiled
-from armagnn.kernels.cpu.tile import MULTIPLY
-from armagnn.kernels.cpu.tile import multiply as at_address
+from armagnn.kernels.cpu.dense import MULTIPLY
+from armagnn.kernels.cpu.dense import multiply as at_address
 
 
 @compiled()

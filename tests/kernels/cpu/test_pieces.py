@@ -14,7 +14,7 @@ pytest.importorskip("numba")
 from armagnn import GraphOperator
 from armagnn.kernels import backend, cpu, neighbour_attention, neighbour_max, reference
 from armagnn.kernels.cpu import dense
-from armagnn.kernels.cpu.tile import ACTIVATED, PLAIN
+from armagnn.kernels.cpu.dense import ACTIVATED, PLAIN
 from armagnn.kernels.reference import LONG
 from armagnn.nn import ARMAConv
 from kernels.cpu.called import multiply

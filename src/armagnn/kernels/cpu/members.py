@@ -11,10 +11,10 @@ from torch import Tensor
 from armagnn.kernels.backends import Layer, Matrix
 from armagnn.kernels.cpu import threads
 from armagnn.kernels.cpu.compile import Array, kind_of, to_numpy
+from armagnn.kernels.cpu.dense import MULTIPLY
 from armagnn.kernels.cpu.masks import DROP_ROWS
 from armagnn.kernels.cpu.sparse import PRODUCT, column_blocks, gcs
 from armagnn.kernels.cpu.stack_by_stack import Graph, Layers, backward_members, forward_members
-from armagnn.kernels.cpu.tile import MULTIPLY
 from armagnn.kernels.random import MASK, thresholds
 
 FEWEST = 4

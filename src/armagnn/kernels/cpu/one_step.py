@@ -21,11 +21,11 @@ from torch import Tensor
 from armagnn.kernels.backends import Layer
 from armagnn.kernels.cpu import threads
 from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, compiled, inner, kind_of, to_numpy
+from armagnn.kernels.cpu.dense import ELU, ELU_GATED, GATED, MULTIPLY, PLAIN, matrix, multiply
 from armagnn.kernels.cpu.masks import DROP_PIECE, drop_piece
 from armagnn.kernels.cpu.members import SLOPES
 from armagnn.kernels.cpu.sparse import PRODUCT, column_blocks, keep_nonzeros, product_rows
 from armagnn.kernels.cpu.threads import Chunk, begin
-from armagnn.kernels.cpu.tile import ELU, ELU_GATED, GATED, MULTIPLY, PLAIN, matrix, multiply
 from armagnn.kernels.random import DROPOUT, thresholds
 
 ACTIVATIONS: Final = ("none", "relu", "leaky_relu", "elu")

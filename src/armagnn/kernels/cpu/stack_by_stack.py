@@ -25,10 +25,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from armagnn.kernels.cpu.compile import Array, compiled, inner
+from armagnn.kernels.cpu.dense import ACTIVATED, ELU, ELU_GATED, GATED, PLAIN, matrix, multiply
 from armagnn.kernels.cpu.masks import drop_rows
 from armagnn.kernels.cpu.sparse import product_rows
 from armagnn.kernels.cpu.threads import Chunk, begin
-from armagnn.kernels.cpu.tile import ACTIVATED, ELU, ELU_GATED, GATED, PLAIN, matrix, multiply
 
 ROWS = 128
 """Nodes whose neighbours are gathered before they are multiplied: few enough to stay near, and many enough for ∇W."""

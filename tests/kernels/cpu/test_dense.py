@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numba")
 
-from armagnn.kernels.cpu.tile import ACTIVATED, ELU, ELU_GATED, GATED, PLAIN
+from armagnn.kernels.cpu.dense import ACTIVATED, ELU, ELU_GATED, GATED, PLAIN
 from kernels.cpu.called import multiply
 
 Array = npt.NDArray[Any]

@@ -31,8 +31,7 @@ ELSEWHERE = {
 }
 INSIDE = {  # they take the kernels' own records, built by the layers
     "kernels.arma_layer", "kernels.cut_rows",
-    "kernels.keep_rows_whole", "kernels.compiled_assembly", "kernels.column_dots", "kernels.lanczos_vector",
-    "kernels.combine_states", "kernels.blank", "kernels.StateUpdate",
+    "kernels.keep_rows_whole", "kernels.compiled_assembly", "kernels.column_dots", "kernels.StateUpdate",
     # what our layers ask of an operator, on one rank or on several
     *(f"operators.GraphOperator.{name}" for name in ("dropout", "entry_dropout", "most", "step", "total")),
     "distributed.PartitionedOperator",

@@ -14,7 +14,6 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
                code), `cpu/threads`, `cpu/compile`
 `gpu`          Triton kernels for the GPU
 `aggregation`  attention over neighbours and their maximum, values and gradients
-`lanczos`      vectors of the recursion that solves for many poles at once; by numba: `cpu/lanczos_rows`
 `blocks`       many matrices at once: dense products of many trials, long sums among them; block-diagonal matrices,
                multiplied or cut into batches of small graphs
 `random`       the one counter-based source of randomness
@@ -23,9 +22,16 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
 
 from armagnn.kernels import ops_rules  # noqa: F401  the operators have no gradients before
 from armagnn.kernels.aggregation import added_attention, neighbour_attention, neighbour_max
-from armagnn.kernels.backends import Settings, backend, compiled_assembly, cut_rows, keep_rows_whole
+from armagnn.kernels.backends import (
+    Settings,
+    StateUpdate,
+    backend,
+    column_dots,
+    compiled_assembly,
+    cut_rows,
+    keep_rows_whole,
+)
 from armagnn.kernels.blocks import DenseBlocks, block_product, product
-from armagnn.kernels.lanczos import StateUpdate, blank, column_dots, combine_states, lanczos_vector
 from armagnn.kernels.layer import arma_layer
 from armagnn.kernels.ops import (
     ACTIVATIONS,
@@ -48,17 +54,14 @@ __all__ = [
     "added_attention",
     "arma_layer",
     "backend",
-    "blank",
     "block_product",
     "column_dots",
-    "combine_states",
     "compiled_assembly",
     "cut_rows",
     "dropout",
     "dropout_trials",
     "gcs",
     "keep_rows_whole",
-    "lanczos_vector",
     "neighbour_attention",
     "neighbour_max",
     "product",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, Final, NamedTuple, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -19,6 +21,7 @@ _HAS_TRITON: Final = importlib.util.find_spec("triton") is not None
 
 Pair = tuple[Tensor, Tensor]
 
+Numbers = npt.NDArray[np.float64]
 
 Matrix = tuple[Any, ...]
 """A sparse matrix and its transpose: (rowptr, col, value, t_rowptr, t_col, t_value, ...)."""
@@ -69,6 +72,22 @@ class Layer(NamedTuple):
     w: Tensor | None
     v: Tensor
     bias: Tensor | None
+
+
+class StateUpdate(NamedTuple):
+    """New values of neighbouring states of a Krylov space, from the old ones and from the vectors.
+
+    Attributes:
+        first: the number of the first of these states.
+        sources: numbers of the old states that they are made of.
+        old: what each of those is multiplied by, shape (states, sources, C).
+        new: what each vector is multiplied by, shape (states, vectors, C).
+    """
+
+    first: int
+    sources: Sequence[int]
+    old: Numbers
+    new: Numbers
 
 
 class Plan(Protocol):
@@ -175,6 +194,25 @@ class Backend(Protocol):
     def block_product(self, blocks: Any, x: Tensor, transposed: bool) -> Tensor:
         """Return the products with `blocks.DenseBlocks`, or with their transposes: x (N, C) to (N, C)."""
 
+    # -------------------------------------------------------------- vectors of the nodes: `armagnn.solvers.krylov_sums`
+
+    def blank(self, like: Tensor, *shape: int) -> Tensor:
+        """Return a tensor without values, of another's type and on its device; a large one where memory is fast."""
+
+    def column_dots(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return the inner products of the columns of two matrices: (N, C) and (N, C) to (C), float64."""
+
+    def lanczos_vector(self, u: Tensor, v: Tensor, before: Tensor, factors: Numbers) -> Tensor:
+        """Replace u by ``f0 u + f1 v + f2 before``, factors (3, C), and return ``|u|^2`` of each column, float64."""
+
+    def combine_states(
+        self, states: Tensor, vectors: Tensor, places: Sequence[int], updates: Sequence[StateUpdate]
+    ) -> None:
+        """Replace states x (S, N, C) by sums of states and vectors (M, N, C), each column by its numbers.
+
+        That of an update is ``sum_s old_s x_s + sum_w new_w v_w``, where v_w is ``vectors[places[w]]``.
+        """
+
     # -------------------------------------------------------------------------------------------- trainings and layers
 
     def dropout(self, x: Tensor, seed: Tensor, p: float, step: int) -> Tensor:
@@ -227,6 +265,16 @@ def backend(device: torch.device | str) -> Backend:
 
         return gpu
     return reference
+
+
+def column_dots(x: Tensor, y: Tensor) -> Tensor:
+    """Return the inner products of the columns of two matrices (N, C), shape (C), float64.
+
+    Example:
+        >>> column_dots(torch.tensor([[1.0, 2.0], [3.0, 0.0]]), torch.tensor([[1.0, 2.0], [1.0, 5.0]]))
+        tensor([4., 4.], dtype=torch.float64)
+    """
+    return backend(x.device).column_dots(x, y)
 
 
 def keep_rows_whole(rowptr: Tensor) -> None:

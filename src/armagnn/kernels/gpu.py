@@ -26,6 +26,8 @@ from armagnn.kernels.reference import LONG, Segments, cut_long_rows
 sort_coo, transpose = reference.sort_coo, reference.transpose  # integer sorts: torch's are as good as any
 affine, finish, stack_matmul = reference.affine, reference.finish, reference.stack_matmul
 stack_mean, nonzeros, plan = reference.stack_mean, reference.nonzeros, reference.plan
+blank, column_dots = reference.blank, reference.column_dots
+lanczos_vector, combine_states = reference.lanczos_vector, reference.combine_states
 early_step, late_step = gpu_dense.early_step, gpu_dense.late_step
 MOST_CHANNELS, adam = gpu_dense.MOST_CHANNELS, gpu_dense.adam
 outer, trial_products = gpu_blocks.outer, gpu_blocks.trial_products

@@ -6,6 +6,7 @@ They are deterministic, work on any device and never hold an (edges × features)
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -313,6 +314,36 @@ def block_product(blocks: Any, x: Tensor, transposed: bool) -> Tensor:
             rows_of = slice(starts[b], starts[b + 1])
             torch.mm(block.t() if transposed else block, x[rows_of], out=result[rows_of])
     return result
+
+
+def blank(like: Tensor, *shape: int) -> Tensor:
+    """Return a tensor without values, of the type and on the device of another."""
+    return like.new_empty(shape)
+
+
+def column_dots(x: Tensor, y: Tensor) -> Tensor:
+    """Return the inner products of the columns of two matrices (N, C), shape (C), float64."""
+    return (x.double() * y.double()).sum(0)
+
+
+def lanczos_vector(u: Tensor, v: Tensor, before: Tensor, factors: Any) -> Tensor:
+    """Replace u by ``f0 u + f1 v + f2 before``, and return ``|u|^2`` of each column."""
+    f = torch.as_tensor(factors).to(u)
+    u.mul_(f[0]).addcmul_(v, f[1]).addcmul_(before, f[2])
+    return column_dots(u, u)
+
+
+def combine_states(states: Tensor, vectors: Tensor, places: Sequence[int], updates: Sequence[Any]) -> None:
+    """Replace states by sums of states and vectors, one update after the other."""
+    for first, sources, old, new in updates:
+        kept, added = torch.as_tensor(old).to(states), torch.as_tensor(new).to(states)
+        made = [
+            sum((states[s] * own[k] for k, s in enumerate(sources)), 0)
+            + sum((vectors[w] * own_new[k] for k, w in enumerate(places)), 0)
+            for own, own_new in zip(kept, added, strict=True)
+        ]
+        for offset, value in enumerate(made):
+            states[first + offset] = value
 
 
 # ------------------------------------------------------------------------------------------------------------ long rows

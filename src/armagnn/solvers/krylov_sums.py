@@ -11,7 +11,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from armagnn.errors import GraphError
-from armagnn.kernels import StateUpdate, blank, column_dots, combine_states, lanczos_vector
+from armagnn.kernels import StateUpdate, backend, column_dots
 from armagnn.operators.all_rows import AllRows
 from armagnn.solvers.conjugate_gradients import ONE
 from armagnn.solvers.iteration import Statistics
@@ -135,7 +135,7 @@ def krylov_sums(
     window = LARGE_WINDOW if y.numel() >= LARGE else WINDOW
     state = _States(y, a, weights, window)
     small = _Small(a, size, tol, slopes, window)
-    vectors = state.vectors
+    vectors, lanczos_vector = state.vectors, backend(y.device).lanczos_vector
     vectors[0].copy_(y)
     unit = np.where(size > 0, size, 1.0)
     # vectors of the basis are kept as they come, and divided by their lengths in passing
@@ -266,8 +266,9 @@ class _States:
             self.first.append(place)
             place += 1 if (row.imag == 0).all() else 2
         self.count = [end - first for first, end in zip(self.first, [*self.first[1:], place], strict=True)]
-        self.all = blank(y, place, *y.shape).zero_()
-        self.vectors = blank(y, window + 1, *y.shape)
+        self.kernels = backend(y.device)
+        self.all = self.kernels.blank(y, place, *y.shape).zero_()
+        self.vectors = self.kernels.blank(y, window + 1, *y.shape)
 
     @property
     def values(self) -> Tensor:
@@ -301,5 +302,5 @@ class _States:
                 continue
             old = [np.stack([own.real, -own.imag]), np.stack([own.imag, own.real])]
             updates.append(StateUpdate(first, [first, first + 1], np.stack(old), np.stack([share.real, share.imag])))
-        combine_states(self.all, self.vectors, places, updates)
+        self.kernels.combine_states(self.all, self.vectors, places, updates)
         small.empty()

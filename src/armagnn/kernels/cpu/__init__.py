@@ -20,6 +20,7 @@ from armagnn.kernels.backends import Layer, Plan
 from armagnn.kernels.cpu import members, one_step, small_layer
 from armagnn.kernels.cpu.aggregation_rows import attend, attend_back, attends, row_max, row_max_back
 from armagnn.kernels.cpu.dense import adam, outer, stack_matmul, stack_mean
+from armagnn.kernels.cpu.lanczos import blank, column_dots, combine_states, lanczos_vector
 from armagnn.kernels.cpu.masks import dropout, dropout_trials
 from armagnn.kernels.cpu.sparse import gcs, nonzeros, sddmm, sort_coo, transpose
 from armagnn.kernels.reference import (
@@ -43,7 +44,10 @@ __all__ = [
     "attend",
     "attend_back",
     "attends",
+    "blank",
     "block_product",
+    "column_dots",
+    "combine_states",
     "cut_rows",
     "dropout",
     "dropout_trials",
@@ -52,6 +56,7 @@ __all__ = [
     "gcs",
     "gcs_mean",
     "keep_rows_whole",
+    "lanczos_vector",
     "late_step",
     "nonzeros",
     "outer",

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from armagnn.kernels.backends import Numbers, StateUpdate
 from armagnn.kernels.cpu import threads
 from armagnn.kernels.cpu.compile import Array, compiled, empty, inner
 from armagnn.kernels.cpu.threads import Chunk, begin
-from armagnn.kernels.lanczos import Numbers, StateUpdate
 
 TILE: Final = 512
 """Numbers of an inner loop at least."""
@@ -146,6 +146,11 @@ def _bounds(numbers: int, block: int, vectors: int) -> tuple[list[int], int]:
     return [blocks * k // chunks for k in range(chunks + 1)], blocks
 
 
+def blank(like: Tensor, *shape: int) -> Tensor:
+    """Return a tensor without values, of the type of another, in huge pages if it is large."""
+    return empty(*shape, dtype=like.dtype)
+
+
 def column_dots(x: Tensor, y: Tensor) -> Tensor:
     """Return the inner products of the columns of two matrices (N, C), shape (C), float64."""
     columns = x.shape[1]
@@ -159,7 +164,7 @@ def column_dots(x: Tensor, y: Tensor) -> Tensor:
 
 
 def lanczos_vector(u: Tensor, v: Tensor, before: Tensor, factors: Numbers) -> Tensor:
-    """Replace u by a sum of u, v and before, and return its squares; see `armagnn.kernels.lanczos`."""
+    """Replace u by a sum of u, v and before, and return its squares; see `armagnn.kernels.backends`."""
     columns = u.shape[1]
     if not u.numel():
         return torch.zeros(columns, dtype=torch.float64)
@@ -173,7 +178,7 @@ def lanczos_vector(u: Tensor, v: Tensor, before: Tensor, factors: Numbers) -> Te
 
 
 def combine_states(states: Tensor, vectors: Tensor, places: Sequence[int], updates: Sequence[StateUpdate]) -> None:
-    """Replace states by sums of states and vectors; see `armagnn.kernels.lanczos`."""
+    """Replace states by sums of states and vectors; see `armagnn.kernels.backends`."""
     columns = states.shape[2]
     if not states[0].numel() or not updates:
         return
@@ -194,6 +199,3 @@ def combine_states(states: Tensor, vectors: Tensor, places: Sequence[int], updat
 
 def _flat(x: Tensor) -> Array:
     return x.contiguous().view(-1).numpy()
-
-
-__all__ = ["column_dots", "combine_states", "empty", "lanczos_vector"]

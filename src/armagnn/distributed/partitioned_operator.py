@@ -20,8 +20,8 @@ from armagnn.errors import DTypeError, GraphError, ParameterError, ShapeError, U
 from armagnn.kernels.backends import Matrix
 from armagnn.nn.activations import applied
 from armagnn.operators import CSR, GraphOperator, entries
+from armagnn.operators.building import check_fields
 from armagnn.operators.csr import fold, unfold
-from armagnn.operators.graph import check_fields
 from armagnn.torch_private import learned, normal_mode, transforms_active
 
 NOT_WHOLE: Final = (

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from armagnn import checks, kernels
-from armagnn.errors import DeviceError, DTypeError, GraphError, ParameterError, SymmetryError
+from armagnn.errors import DeviceError, DTypeError, GraphError, ParameterError, ShapeError, SymmetryError
 from armagnn.operators import entries
 from armagnn.operators.csr import CSR
 from armagnn.operators.entries import assemble
@@ -143,6 +143,27 @@ def _operator_of(
         "shift": shift,
         "check_invariants": False,
     }
+
+
+def of_matrix(found: entries.Entries, kind: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the `GraphOperator` of an adjacency that came as a matrix."""
+    row, col, weight, shape, dtype = found
+    if shape[0] != shape[1]:
+        raise ShapeError(f"an adjacency matrix must be square, got {shape[0]} × {shape[1]}.")
+    for name in options:
+        checks.choice("option", name, (*OPTIONS, "allow_isolated"))
+    insist = options.pop("allow_isolated", False)
+    entries.justified(shape[0], col.shape[0], insist)
+    return operator_of(Options(kind, **options), row, col, weight, shape[0], dtype)
+
+
+def check_fields(shape: tuple[int, int], kind: Any, shift: Any) -> None:
+    """Raise unless an operator may have this shape, this kind and this shift."""
+    if shape[0] != shape[1]:
+        raise ShapeError(f"an operator is square, got the shape {shape}.")
+    checks.choice("kind of operator", kind, KINDS)
+    if shift is not None:
+        checks.real("shift", shift, extra=" (or None where it is not known)")
 
 
 def _shift(options: Options, row: Tensor, col: Tensor, weight: Tensor, num_nodes: int) -> float:
@@ -283,6 +304,22 @@ def on_diagonal(matrix: CSR, number: float) -> Tensor:
     return there.to(matrix.dtype) * number
 
 
+def off_diagonal(op: GraphOperator) -> GraphOperator:
+    """Return the operator with zeros on its diagonal, on the same pattern."""
+    value = torch.where(op._rows() == op.col, 0.0, op.value)
+    off = op._new(op.rowptr, op.col, value, op.shape, op._transposed, op.symmetric)
+    off.shift = 0.0 if op.shift == 0.0 else None
+    return off
+
+
+def without_shift(op: GraphOperator) -> GraphOperator:
+    """Return I - L of M = (1 + s) I - L."""
+    value = op.value - on_diagonal(op, op.known_shift())
+    plain = op._new(op.rowptr, op.col, value, op.shape, op._transposed, op.symmetric)
+    plain.shift = 0.0
+    return plain
+
+
 def first_of_place(matrix: CSR) -> Tensor:
     """Return which entries are the first of their place, for a matrix whose duplicates lie side by side."""
     row, col = matrix._rows(), matrix.col
@@ -311,7 +348,7 @@ def is_symmetric(rowptr: Tensor, col: Tensor, value: Tensor, transposed: tuple[T
 # ----------------------------------------------------------------------------------------------------- disjoint graphs
 
 
-def check_alike(operators: Sequence[GraphOperator]) -> None:
+def _check_alike(operators: Sequence[GraphOperator]) -> None:
     """Raise if operators differ in their kind, their type or their device."""
     first = operators[0]
     for op in operators:
@@ -325,6 +362,7 @@ def check_alike(operators: Sequence[GraphOperator]) -> None:
 
 def join(operators: Sequence[GraphOperator]) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor, Tensor, Tensor] | None]:
     """Return pointers, columns and values of the joined operator, and its transpose where it is another one."""
+    _check_alike(operators)
     nodes, sizes = [op.num_nodes for op in operators], [op.nnz for op in operators]
     index = torch.int32 if max(sum(nodes), sum(sizes)) < 2**31 else torch.int64
     rowptr = _join_pointers([op.rowptr for op in operators], index)

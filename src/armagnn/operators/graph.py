@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import torch
 from torch import Tensor
 
-from armagnn.checks import choice, real
-from armagnn.errors import DTypeError, GraphError, ShapeError, SymmetryError, UnknownNameError
+from armagnn import kernels
+from armagnn.errors import DTypeError, GraphError, ShapeError, SymmetryError
+from armagnn.kernels.backends import Matrix, Plan
 from armagnn.operators import entries
 from armagnn.operators.all_rows import AllRows
 from armagnn.operators.building import (
-    KINDS,
     NEEDS_SYMMETRY,
-    OPTIONS,
     Kind,
     Options,
-    check_alike,
+    check_fields,
     join,
-    on_diagonal,
+    of_matrix,
+    off_diagonal,
     operator_of,
+    without_shift,
 )
 from armagnn.operators.csr import CSR, register
 from armagnn.operators.kept import once_per_operator
@@ -137,21 +138,21 @@ class GraphOperator(AllRows, CSR):
         cls, matrix: Any, kind: Kind = "arma", dtype: torch.dtype | None = None, **options: Any
     ) -> GraphOperator:
         """Build from a square scipy.sparse adjacency."""
-        return _from_matrix(entries.from_scipy(matrix, dtype), kind, options)
+        return GraphOperator(**of_matrix(entries.from_scipy(matrix, dtype), kind, options))
 
     @classmethod
     def from_torch_sparse(  # type: ignore[override]
         cls, matrix: Tensor, kind: Kind = "arma", dtype: torch.dtype | None = None, **options: Any
     ) -> GraphOperator:
         """Build from a square torch.sparse adjacency of any layout (PyG's ``adj_t``: rows receive)."""
-        return _from_matrix(entries.from_torch_sparse(matrix, dtype), kind, options)
+        return GraphOperator(**of_matrix(entries.from_torch_sparse(matrix, dtype), kind, options))
 
     @classmethod
     def from_dense(  # type: ignore[override]
         cls, matrix: Any, kind: Kind = "arma", dtype: torch.dtype | None = None, **options: Any
     ) -> GraphOperator:
         """Build from a square dense adjacency, a tensor or an array."""
-        return _from_matrix(entries.from_dense(matrix, dtype), kind, options)
+        return GraphOperator(**of_matrix(entries.from_dense(matrix, dtype), kind, options))
 
     @classmethod
     def from_networkx(
@@ -241,7 +242,6 @@ class GraphOperator(AllRows, CSR):
         for op in operators:
             if not isinstance(op, GraphOperator):
                 raise DTypeError(f"block_diagonal joins GraphOperators, got {type(op).__name__}.")
-        check_alike(operators)
         with normal_mode():
             rowptr, col, value, transposed = join(operators)
         nodes = sum(op.num_nodes for op in operators)
@@ -312,7 +312,7 @@ class GraphOperator(AllRows, CSR):
             tensor([[0., 1.],
                     [1., 0.]])
         """
-        return _off_diagonal(self) if traced() else _kept_off_diagonal(self)
+        return off_diagonal(self) if traced() else _kept_off_diagonal(self)
 
     def known_shift(self) -> float:
         """Return s of :math:`M = (1 + s) I - L`, or raise with advice where there is no single one."""
@@ -339,7 +339,35 @@ class GraphOperator(AllRows, CSR):
         shift = self.known_shift()
         if shift == 0.0:
             return self
-        return _without_shift(self) if traced() else _kept_without_shift(self)
+        return without_shift(self) if traced() else _kept_without_shift(self)
+
+    # --------------------------------------------------------------------------------------------------- for layers
+
+    def _for_layer(self) -> tuple[Matrix, Plan | None] | None:
+        """Return the operator as `kernels.arma_layer` takes it and the plan it needs; None for the composition."""
+        return self._arguments(), None
+
+    def _step(
+        self,
+        h: Tensor,
+        skip: Tensor,
+        bias: Tensor | None,
+        seed: Tensor | None,
+        p: float | Tensor,
+        t: int,
+        act: str,
+        slope: float,
+    ) -> Tensor:
+        """Return a GCS step (Eq. 14), σ(L h + dropout(skip) + bias), of h and skip of shape (N, F)."""
+        return kernels.gcs(*self._arguments(), h, skip, bias, seed, p, t, act, slope)
+
+    def _dropout(self, x: Tensor, seed: Tensor, p: float | Tensor, step: int) -> Tensor:
+        """Return features with each entry zeroed with probability p, the mask a function of the seed and the step."""
+        return kernels.dropout(x, seed, p, step)
+
+    def _entry_dropout(self, value: Tensor, seed: Tensor, p: float | Tensor) -> Tensor:
+        """Return the stored entries of sparse features of these nodes, each zeroed with probability p."""
+        return kernels.dropout(value, seed, p, 0)
 
     def _fields(self, same_entries: bool) -> dict[str, Any]:
         return {"kind": self.kind, "shift": self.shift, "unit_diagonal": same_entries and self.unit_diagonal}
@@ -362,39 +390,4 @@ class GraphOperator(AllRows, CSR):
 register(GraphOperator)
 
 
-def _off_diagonal(op: GraphOperator) -> GraphOperator:
-    value = torch.where(op._rows() == op.col, 0.0, op.value)
-    off = op._new(op.rowptr, op.col, value, op.shape, op._transposed, op.symmetric)
-    off.shift = 0.0 if op.shift == 0.0 else None
-    return off
-
-
-def _without_shift(op: GraphOperator) -> GraphOperator:
-    value = op.value - on_diagonal(op, op.known_shift())
-    plain = op._new(op.rowptr, op.col, value, op.shape, op._transposed, op.symmetric)
-    plain.shift = 0.0
-    return plain
-
-
-_kept_off_diagonal, _kept_without_shift = once_per_operator(_off_diagonal), once_per_operator(_without_shift)
-
-
-def check_fields(shape: tuple[int, int], kind: Any, shift: Any) -> None:
-    """Raise unless an operator may have this shape, this kind and this shift."""
-    if shape[0] != shape[1]:
-        raise ShapeError(f"an operator is square, got the shape {shape}.")
-    choice("kind of operator", kind, KINDS)
-    if shift is not None:
-        real("shift", shift, extra=" (or None where it is not known)")
-
-
-def _from_matrix(found: entries.Entries, kind: str, options: dict[str, Any]) -> GraphOperator:
-    row, col, weight, shape, dtype = found
-    if shape[0] != shape[1]:
-        raise ShapeError(f"an adjacency matrix must be square, got {shape[0]} × {shape[1]}.")
-    for name in options:
-        if name not in (*OPTIONS, "allow_isolated"):
-            raise UnknownNameError("option", name, (*OPTIONS, "allow_isolated"))
-    insist = options.pop("allow_isolated", False)
-    entries.justified(shape[0], col.shape[0], insist)
-    return GraphOperator(**operator_of(Options(kind, **options), row, col, weight, shape[0], dtype))
+_kept_off_diagonal, _kept_without_shift = once_per_operator(off_diagonal), once_per_operator(without_shift)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from armagnn.errors import DataError, ParameterError, WriteError, shown
+from armagnn.errors import DataError, DTypeError, ParameterError, WriteError, shown
 
 
 def read_plain(path: Path, most: int) -> bytes:
@@ -61,6 +61,21 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
 def sha256_of(content: bytes) -> str:
     """Return the SHA-256 of a file."""
     return hashlib.sha256(content).hexdigest()
+
+
+def check_digest(content: bytes, source: str, *accepted: str | None) -> str:
+    """Return the SHA-256 of `content`; where `accepted` names any, it must be one of them."""
+    for sha256 in accepted:
+        if not isinstance(sha256, str | None):
+            raise DTypeError(f"sha256 must be a checksum in hexadecimal, or None, got {shown(sha256)}.")
+    digest = sha256_of(content)
+    known = [sha256 for sha256 in accepted if sha256 is not None]
+    if known and digest not in known:
+        raise DataError(
+            f"{source}: SHA-256 is {digest[:12]}..., not {known[0][:12]}...: the file is corrupt, truncated or "
+            "another release. Fetch it again."
+        )
+    return digest
 
 
 def write_atomic(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:

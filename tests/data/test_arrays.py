@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import torch
 
 from armagnn.data import load
 from armagnn.data.arrays import as_array, class_labels, digest_of, integers, on_device, pack_arrays, read_arrays, reals
-from armagnn.data.catalogue import check_digest
 from armagnn.errors import DataError, DeviceError, DTypeError, ParameterError
 from armagnn.files import path_of, read_file
 
@@ -91,15 +89,6 @@ def test_a_digest_is_of_names_types_and_shapes_too() -> None:
     others = [{"b": array}, {"a": array.astype(np.int64)}, {"a": array.reshape(2, 3)}, {"a": array + 1}]
     assert len({digest_of(arrays) for arrays in [{"a": array}, *others]}) == 5
     assert digest_of({"a": array, "b": array}) == digest_of({"b": array, "a": array})
-
-
-def test_a_file_must_have_one_of_the_checksums() -> None:
-    right = hashlib.sha256(b"content").hexdigest()
-    assert check_digest(b"content", "a.npz") == check_digest(b"content", "a.npz", None, "0" * 64, right) == right
-    with pytest.raises(DataError, match=r"a\.npz: SHA-256 is .* not 0000"):
-        check_digest(b"content", "a.npz", "0" * 64)
-    with pytest.raises(DTypeError, match="a checksum in hexadecimal"):
-        check_digest(b"content", "a.npz", 3)  # type: ignore[arg-type]
 
 
 def test_every_tensor_moves() -> None:

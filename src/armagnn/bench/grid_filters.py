@@ -18,9 +18,9 @@ import scipy.sparse
 
 from armagnn.checks import integer
 from armagnn.data.arrays import read_arrays
-from armagnn.data.catalogue import DATA_VARIABLE, check_digest, folders
+from armagnn.data.catalogue import DATA_VARIABLE, folders
 from armagnn.errors import DataError
-from armagnn.files import read_file
+from armagnn.files import check_digest, read_file
 
 Array = npt.NDArray[Any]
 

@@ -17,9 +17,8 @@ from rich.text import Text
 from armagnn import data as room
 from armagnn.cli.app import table_console, whole_table
 from armagnn.data.arrays import pack_arrays
-from armagnn.data.catalogue import find_entry
 from armagnn.data.dataset_statistics import DatasetStatistics
-from armagnn.data.loading import find, locate
+from armagnn.data.loading import find, find_entry, locate
 from armagnn.data.npz_files import parse_graphs_file
 from armagnn.errors import DataError
 from armagnn.files import write_atomic

@@ -20,9 +20,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from armagnn.checks import choice, instance
 from armagnn.errors import DataError, ParameterError, shown
-from armagnn.files import platform_folder, read_file, sha256_of, write_atomic
+from armagnn.files import platform_folder, read_file, write_atomic
 
 Kind = Literal["nodes", "multilabel", "graphs", "images", "documents", "signals", "molecules", "splits"]
 KINDS: Final = get_args(Kind)
@@ -102,28 +101,6 @@ def all_entries() -> dict[str, Entry]:
     for entries in (*map(read_user_catalogue, folders()), _of_packages()):
         known |= {name: entry for name, entry in entries.items() if name not in known}
     return known
-
-
-def find_entry(name: str) -> Entry:
-    """The entry of a name, or an error that carries the nearest known one."""
-    if isinstance(name, str) and name in CATALOGUE:
-        return CATALOGUE[name]
-    known = all_entries()
-    return known[choice("dataset", name, known)]
-
-
-def check_digest(content: bytes, source: str, *accepted: str | None) -> str:
-    """Return the SHA-256 of `content`; where `accepted` names any, it must be one of them."""
-    for sha256 in accepted:
-        instance("sha256", sha256, (str, type(None)), "a checksum in hexadecimal, or None")
-    digest = sha256_of(content)
-    known = [sha256 for sha256 in accepted if sha256 is not None]
-    if known and digest not in known:
-        raise DataError(
-            f"{source}: SHA-256 is {digest[:12]}..., not {known[0][:12]}...: the file is corrupt, truncated or "
-            "another release. Fetch it again."
-        )
-    return digest
 
 
 def _of_packages() -> dict[str, Entry]:

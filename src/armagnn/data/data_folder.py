@@ -17,13 +17,12 @@ from armagnn.data.catalogue import (
     all_entries,
     change_user_catalogue,
     check_name,
-    find_entry,
     folders,
     read_user_catalogue,
     user_folder,
 )
 from armagnn.data.dataset_statistics import DatasetStatistics, statistics
-from armagnn.data.loading import check_file, find, kind_of, locate, parse, prepared_name
+from armagnn.data.loading import check_file, find, find_entry, kind_of, locate, parse, prepared_name
 from armagnn.data.sets.mnist import convert_mnist
 from armagnn.data.sets.news import convert_20news, parse_news, prepare_news
 from armagnn.data.sets.planetoid import convert_planetoid

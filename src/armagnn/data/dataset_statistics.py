@@ -16,9 +16,9 @@ from scipy.sparse.csgraph import connected_components
 
 from armagnn.checks import flag, instance
 from armagnn.data.arrays import NO_LABEL
-from armagnn.data.catalogue import all_entries, find_entry
+from armagnn.data.catalogue import all_entries
 from armagnn.data.graphs import GraphsDataset
-from armagnn.data.loading import load_any, load_signals, locate, prepared_name
+from armagnn.data.loading import find_entry, load_any, load_signals, locate, prepared_name
 from armagnn.data.nodes import SPLITS, NodeDataset
 from armagnn.data.sets.news import read_documents
 from armagnn.data.signals import SignalsDataset

@@ -12,12 +12,11 @@ from typing import Any, Final, Literal, TypeVar
 from armagnn.checks import choice, instance, integer
 from armagnn.data.arrays import opened
 from armagnn.data.catalogue import (
+    CATALOGUE,
     DATA_VARIABLE,
     Entry,
     Kind,
     all_entries,
-    check_digest,
-    find_entry,
     folders,
     read_user_catalogue,
 )
@@ -33,7 +32,7 @@ from armagnn.data.sets.qm9 import parse_qm9
 from armagnn.data.signals import SignalsDataset
 from armagnn.data.tu import read_tu_folder
 from armagnn.errors import DataError, ParameterError, UnknownNameError, shown
-from armagnn.files import path_of, read_file, sha256_of
+from armagnn.files import check_digest, path_of, read_file, sha256_of
 
 DatasetT = TypeVar("DatasetT", NodeDataset, GraphsDataset, SignalsDataset)
 SPLITS = ("public", "random")
@@ -122,11 +121,20 @@ def prepared_name(name: str) -> str:
     return "20news-words" if name == "20news-plain" else f"{name}-prepared"
 
 
+def find_entry(name: str) -> Entry:
+    """The entry of a name, or an error that carries the nearest known one."""
+    if isinstance(name, str) and name in CATALOGUE:
+        return CATALOGUE[name]
+    known = all_entries()
+    return known[choice("dataset", name, known)]
+
+
 def load_any(
     name: str, wanted: type[DatasetT] | None = None, *, features: Features = "auto", split: int = 0
 ) -> DatasetT:
     """Load a dataset of the catalogue, of whatever kind, or only if it is what is `wanted`."""
-    entry, called = find_entry(name), name
+    entry: Entry = find_entry(name)
+    called = name
     nodes, graphs = entry.kind in ("nodes", "multilabel", "splits"), entry.kind in ("graphs", "molecules")
     made: Any = NodeDataset if nodes else GraphsDataset if graphs else SignalsDataset
     if wanted not in (None, made):
@@ -141,7 +149,7 @@ def load_any(
             plain = " --plain" if name == "20news-plain" else ""
             raise DataError(f"{name!r} must be prepared first, once: armagnn data make 20news{plain} (with gensim).")
         entry = replace(prepared, title=entry.title)
-    places = [locate(entry, called, file) for file in entry.files]
+    places = [locate(entry, called, file) for file in (entry.file, *entry.also)]
     content, source = places[0].content(), places[0].source
     if entry.kind == "molecules":
         more = places[1]
@@ -228,7 +236,7 @@ def find(entry: Entry, name: str, file: str | None = None) -> Place | None:
     of the compression library writes the same arrays as other bytes.
     """
     file = file or entry.file
-    sha256 = entry.files[file]
+    sha256 = entry.also.get(file, entry.sha256)
     if entry.embedded:
         return Place(Path(entry.folder, file), (sha256,), embedded=True)
     for folder in folders():

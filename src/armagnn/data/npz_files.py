@@ -13,13 +13,13 @@ from torch import Tensor
 
 from armagnn.checks import flag
 from armagnn.data.arrays import NO_LABEL, Arrays, Axes, as_tensor, class_labels, integers, read_arrays, reals, single
-from armagnn.data.catalogue import CATALOGUE, check_digest
+from armagnn.data.catalogue import CATALOGUE
 from armagnn.data.edges import edges_of
 from armagnn.data.graphs import GraphsDataset
 from armagnn.data.nodes import SPLITS, NodeDataset
 from armagnn.data.scaling import OF_KIND, Features, check_precision, check_varied, resolved, scaled
 from armagnn.errors import DataError
-from armagnn.files import read_file, sha256_of
+from armagnn.files import check_digest, read_file, sha256_of
 
 NODE_AXES: Final[Axes] = {
     "x": ("N",), "x_indptr": (("N", 1),), "x_indices": ("Z",), "x_data": ("Z",), "x_shape": (2,), "y": ("N",),

@@ -16,7 +16,8 @@ import pytest
 from armagnn.data import arrays as module
 from armagnn.data import load, load_graphs
 from armagnn.data.arrays import ArrayArchive, check_size, gunzip, limit, opened, pack_arrays, read_arrays
-from armagnn.data.npz_files import parse_graphs_file, parse_node_file
+from armagnn.data.graph_files import parse_graphs_file
+from armagnn.data.node_files import parse_node_file
 from armagnn.data.sets.ppi import parse_multilabel_file
 from armagnn.data.sets.qm9 import parse_qm9
 from armagnn.data.tu import convert_tu
@@ -224,7 +225,7 @@ def test_nodes_that_nothing_speaks_of(monkeypatch: pytest.MonkeyPatch) -> None:
     arrays: dict[str, Any] = {"edge_index": np.array([[0], [1]]), "ptr": np.array([0, 2, 2**31]), "y": np.array([0, 1])}
     with pytest.raises(DataError, match="give node_labels"):
         parse_graphs_file(pack_arrays(arrays), name="a", source="a.npz")
-    monkeypatch.setattr("armagnn.data.npz_files.MOST_LONE", 3)
+    monkeypatch.setattr("armagnn.data.graph_files.MOST_LONE", 3)
     arrays["ptr"] = np.array([0, 2, 33])
     with pytest.raises(DataError, match="give node_labels"):
         parse_graphs_file(pack_arrays(arrays), name="a", source="a.npz")

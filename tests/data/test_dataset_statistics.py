@@ -15,8 +15,9 @@ from scipy.sparse.csgraph import shortest_path
 from armagnn.data import CATALOGUE, load, statistics, statistics_of
 from armagnn.data.arrays import pack_arrays
 from armagnn.data.dataset_statistics import path_lengths
+from armagnn.data.graph_files import parse_graphs_file
+from armagnn.data.node_files import parse_node_file
 from armagnn.data.nodes import select_rows
-from armagnn.data.npz_files import parse_graphs_file, parse_node_file
 from armagnn.data.sets.ppi import parse_multilabel_file
 from armagnn.operators import CSR
 from data.tiny import graphs_arrays, multilabel_arrays, node_arrays

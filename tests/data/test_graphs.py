@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from armagnn.data import CATALOGUE, GraphsDataset, load, load_graphs, read_graphs_file, statistics
 from armagnn.data.arrays import Arrays, pack_arrays
-from armagnn.data.npz_files import parse_graphs_file
+from armagnn.data.graph_files import parse_graphs_file
 from armagnn.errors import DataError, DTypeError, ParameterError
 from data.draws import graph_sets
 from data.tiny import graphs_arrays

@@ -15,8 +15,8 @@ from hypothesis.extra.numpy import arrays as drawn_arrays
 
 from armagnn.data import NodeDataset, load, read_node_file
 from armagnn.data.arrays import pack_arrays
-from armagnn.data.npz_files import parse_node_file
-from armagnn.data.scaling import Scaler, row_normalised, standardised
+from armagnn.data.node_files import parse_node_file, row_normalised, scaled
+from armagnn.data.scaling import Features, Scaler, standardised
 from armagnn.data.sets.ppi import parse_multilabel_file
 from armagnn.errors import DataError, UnknownNameError
 from armagnn.operators import CSR
@@ -96,6 +96,20 @@ def test_sparse_and_dense_are_divided_by_the_same(x: np.ndarray[Any, Any], rows:
 def test_sparse_and_dense_rows(x: np.ndarray[Any, Any]) -> None:
     np.testing.assert_allclose(row_normalised(sp.csr_array(x)).toarray(), row_normalised(x))
     assert set(np.round(np.abs(row_normalised(x)).sum(axis=1), 12)) <= {0.0, 1.0}
+
+
+@pytest.mark.parametrize("how", ["rows", "standardise", "none"])
+def test_sparse_features_are_the_matrix_that_a_foreign_one_would_be(how: Features) -> None:
+    x = sp.csr_array(np.array([[0.0, 2.0, 1.0], [0.0, 0.0, 0.0], [-3.0, 0.0, 5.0]]))
+    found, _ = scaled(x, how, TRAIN, "mine.npz")
+    truth = {"rows": row_normalised, "standardise": lambda x: standardised(x, TRAIN)[0], "none": lambda x: x}[how](x)
+    expected = CSR.from_scipy(truth, dtype=torch.float32)
+    assert isinstance(found, CSR)
+    assert found.shape == expected.shape
+    for name in ("rowptr", "col", "value"):
+        one, other = getattr(found, name), getattr(expected, name)
+        assert one.dtype == other.dtype
+        assert torch.equal(one, other)
 
 
 def test_a_random_split_is_standardised_on_its_own_training_nodes() -> None:

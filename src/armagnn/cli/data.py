@@ -18,8 +18,8 @@ from armagnn import data as room
 from armagnn.cli.app import table_console, whole_table
 from armagnn.data.arrays import pack_arrays
 from armagnn.data.dataset_statistics import DatasetStatistics
+from armagnn.data.graph_files import parse_graphs_file
 from armagnn.data.loading import find, find_entry, locate
-from armagnn.data.npz_files import parse_graphs_file
 from armagnn.errors import DataError
 from armagnn.files import write_atomic
 

@@ -5,10 +5,11 @@ from armagnn.data.colour_refinement import Bound, bound, refined_classes
 from armagnn.data.data_folder import add, fetch, make_news, remove
 from armagnn.data.dataset_statistics import statistics, statistics_of
 from armagnn.data.features import NodeFeatures, clustering, node_features, nodes_of
+from armagnn.data.graph_files import read_graphs_file
 from armagnn.data.graphs import GraphsDataset
 from armagnn.data.loading import load, load_graphs, load_signals, read_own, verify
+from armagnn.data.node_files import read_node_file
 from armagnn.data.nodes import NodeDataset
-from armagnn.data.npz_files import read_graphs_file, read_node_file
 from armagnn.data.scaling import Scaler
 from armagnn.data.sets.bench_hard import make_bench_hard
 from armagnn.data.sets.qm9 import with_bond_orders

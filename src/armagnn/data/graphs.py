@@ -119,7 +119,7 @@ class GraphsDataset:
             GraphsDataset('graphs', graphs=2, nodes=5, edges=6, classes=2)
         """
 
-        from armagnn.data.npz_files import LABELLED, graphs_of
+        from armagnn.data.graph_files import LABELLED, graphs_of
 
         optional = {
             "y": y, "node_labels": node_labels, "node_attr": node_attr, "edge_labels": edge_labels,

@@ -20,9 +20,10 @@ from armagnn.data.catalogue import (
     folders,
     read_user_catalogue,
 )
+from armagnn.data.graph_files import parse_graphs_file, read_graphs_file
 from armagnn.data.graphs import GraphsDataset
+from armagnn.data.node_files import parse_node_file, read_node_file
 from armagnn.data.nodes import NodeDataset
-from armagnn.data.npz_files import parse_graphs_file, parse_node_file, read_graphs_file, read_node_file
 from armagnn.data.scaling import FEATURES, Features
 from armagnn.data.sets.heterophily import parse_splits_file
 from armagnn.data.sets.mnist import parse_mnist

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from armagnn.checks import choice
 from armagnn.data.arrays import Arrays, as_array, as_tensor, digest_of, single
-from armagnn.data.edges import undirected
-from armagnn.data.scaling import FEATURES, Scaler, scaled
+from armagnn.data.node_files import scaled, undirected
+from armagnn.data.scaling import FEATURES, Scaler
 from armagnn.data.tables.edge_tables import EdgeColumns
 from armagnn.data.tables.frame import NodeIds
 from armagnn.data.tables.node_targets import NodeTarget

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from armagnn.checks import choice, finite, ids, real, tensor
-from armagnn.data.arrays import on_device, single
+from armagnn.checks import finite, ids, real, tensor
+from armagnn.data.arrays import on_device
 from armagnn.errors import DataError, DeviceError, ParameterError, ShapeError
 from armagnn.operators import CSR
 
@@ -149,50 +149,6 @@ def _rows(nodes: Any, count: int) -> Tensor:
             raise ShapeError(f"nodes must be ids of rows, or a mask ({count},), got a mask {tuple(nodes.shape)}.")
         return nodes
     return ids("nodes", nodes, count)
-
-
-def resolved(features: Any, kind: str, known: bool) -> Features:
-    """Return ``rows``, ``standardise`` or ``none`` for a file of a `kind`; `known` says that the catalogue has it."""
-    features = choice("scaling of features", features, FEATURES)
-    if features == "kind" or (features == "auto" and known):
-        return OF_KIND[kind]
-    return "standardise" if features == "auto" else features
-
-
-def scaled(
-    x: sp.csr_array | NDArray[Any], how: Features, train: NDArray[np.int64], source: str
-) -> tuple[CSR | Tensor, str]:
-    """Return features (N, F), sparse or dense, scaled and as float32; and what was done, in a sentence.
-
-    Example:
-        >>> scaled(np.array([[1.0, 3.0], [0.0, 2.0]]), "rows", np.array([0]), "mine.npz")[0]
-        tensor([[0.2500, 0.7500],
-                [0.0000, 1.0000]])
-    """
-    if how == "standardise":
-        x, said = standardised(x, train)
-        beyond = "standardised features: a node has a value far beyond those of the training nodes"
-    else:
-        if isinstance(x, np.ndarray):
-            check_precision(x, f"{source}: x")
-        x, said = (row_normalised(x), ROWS) if how == "rows" else (x, NONE)
-        beyond = "features"
-    if isinstance(x, np.ndarray):
-        return torch.from_numpy(single(x, f"{source}: x", beyond)), said
-    x.data = single(x.data, f"{source}: x_data", beyond)
-    return CSR.from_scipy(x, dtype=torch.float32), said
-
-
-def row_normalised(x: sp.csr_array | NDArray[Any]) -> Any:
-    """Divide each row by the sum of its absolute values, in float64; rows of zeros stay zero."""
-    if isinstance(x, np.ndarray):
-        total = np.abs(x.astype(np.float64)).sum(axis=1, keepdims=True)
-        return x / np.where(total == 0.0, 1.0, total)
-    value = x.data.astype(np.float64)
-    row = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
-    total = np.bincount(row, weights=np.abs(value), minlength=x.shape[0])
-    total[total == 0.0] = 1.0
-    return sp.csr_array((value / total[row], x.indices, x.indptr), shape=x.shape)
 
 
 def standardised(x: sp.csr_array | NDArray[Any], train: NDArray[np.int64]) -> tuple[Any, str]:

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from armagnn.checks import choice
 from armagnn.data.arrays import Arrays, open_zip
+from armagnn.data.graph_files import graphs_of
 from armagnn.data.graphs import GraphsDataset
-from armagnn.data.npz_files import graphs_of
 from armagnn.data.scaling import check_precision, check_varied
 from armagnn.errors import DataError
 from armagnn.files import path_of, read_file

@@ -25,7 +25,7 @@ from armagnn.data import (
     read_tu_folder,
     with_bond_orders,
 )
-from armagnn.data.npz_files import read_graphs_file
+from armagnn.data.graph_files import read_graphs_file
 from armagnn.data.splits import own_split
 from armagnn.data.tables.encoding import TableEncoder
 from armagnn.data.tables.frame import NodeIds

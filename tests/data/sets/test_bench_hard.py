@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from armagnn.data import load_graphs, make_bench_hard, statistics
 from armagnn.data.arrays import Arrays, pack_arrays
-from armagnn.data.npz_files import parse_graphs_file
+from armagnn.data.graph_files import parse_graphs_file
 from armagnn.data.sets.bench_hard import _blob, _moons, _nearest, _normal, _quantiles
 from armagnn.errors import ParameterError
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from armagnn.data import CATALOGUE
 from armagnn.data.arrays import Arrays, read_arrays
 from armagnn.data.loading import locate
-from armagnn.data.npz_files import NODE_ARRAYS
+from armagnn.data.node_files import NODE_ARRAYS
 from armagnn.data.sets import planetoid as reader
 from armagnn.data.sets.planetoid import convert_planetoid, read_pickle
 from armagnn.errors import DataError

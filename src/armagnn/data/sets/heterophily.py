@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from armagnn.checks import integer
 from armagnn.data.arrays import Arrays, Axes, class_labels, read_arrays, reals
-from armagnn.data.edges import edges_of
+from armagnn.data.node_files import edges_of, resolved, scaled
 from armagnn.data.nodes import SPLITS, NodeDataset
-from armagnn.data.scaling import OF_KIND, Features, resolved, scaled
+from armagnn.data.scaling import OF_KIND, Features
 from armagnn.errors import DataError
 from armagnn.files import sha256_of
 

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from armagnn.data.arrays import Arrays, Axes, as_tensor, integers, open_zip, read_arrays
-from armagnn.data.edges import both_ways, edges_of
+from armagnn.data.edges import both_ways
+from armagnn.data.node_files import edges_of, resolved, scaled
 from armagnn.data.nodes import SPLITS, NodeDataset
-from armagnn.data.scaling import OF_KIND, Features, resolved, scaled
+from armagnn.data.scaling import OF_KIND, Features
 from armagnn.errors import DataError
 from armagnn.files import sha256_of
 from armagnn.operators import CSR

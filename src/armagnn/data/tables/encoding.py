@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from armagnn.checks import choice
-from armagnn.data.scaling import row_normalised
+from armagnn.data.node_files import row_normalised
 from armagnn.data.tables.column_kinds import KINDS, Kind, kind_of
 from armagnn.data.tables.encoded_column import (
     MOST_WORDS,

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from armagnn.data.arrays import Arrays
+from armagnn.data.graph_files import graphs_of
 from armagnn.data.graphs import GraphsDataset
-from armagnn.data.npz_files import graphs_of
 from armagnn.data.tables.edge_tables import read_edges
 from armagnn.data.tables.encoding import TableEncoder
 from armagnn.data.tables.frame import ID_NAMES, Frame, NodeIds

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from armagnn.data import NodeDataset, load, read_node_file
 from armagnn.data.arrays import Arrays, pack_arrays
-from armagnn.data.npz_files import NODE_ARRAYS, parse_graphs_file, parse_node_file
+from armagnn.data.graph_files import parse_graphs_file
+from armagnn.data.node_files import NODE_ARRAYS, parse_node_file
 from armagnn.data.sets.ppi import parse_multilabel_file
 from armagnn.errors import DataError
 from armagnn.operators import CSR

@@ -279,3 +279,17 @@ def test_the_committed_searches_tried_the_settings_that_are_drawn_now(table: Tab
         contents = [{"edges": "plain", "l2_on": "all"} | stored(table, dataset, config, method) for config in drawn]
         now = {tuple(str(content[name]) for name in table.search.shown) for content in contents}
         assert settings <= now or now <= settings  # unfinished searches have fewer; PPI has an older one, too
+
+
+def test_the_choice_on_mnist_self_is_that_of_the_trainings_that_judged() -> None:
+    """Its protocol judges two settings from the seeds 0, 1 and 2 by their mean validation accuracy."""
+    path = Path(__file__).parents[2] / "results" / "search" / f"{SIGNALS.name}.csv"
+    if not path.exists():
+        pytest.skip("no results next to the tests: not a checkout")
+    judged: dict[float, dict[str, float]] = {}
+    for row in csv.DictReader(path.read_text().splitlines()):
+        if row["dataset"] == "mnist-self":
+            judged.setdefault(float(row["l2"]), {})[row["seed"]] = float(row["val_accuracy"])
+    assert [(l2, sorted(scores)) for l2, scores in judged.items()] == [(5e-4, ["0", "1", "2"]), (5e-5, ["0", "1", "2"])]
+    best = max(judged, key=lambda l2: sum(judged[l2].values()))
+    assert SIGNALS.config(Cell("mnist-self", "arma", "tuned")).l2 == best  # type: ignore[attr-defined]

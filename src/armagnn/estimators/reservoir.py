@@ -19,7 +19,7 @@ from armagnn.errors import DTypeError, ParameterError, ShapeError, shown
 from armagnn.estimators.node_rows import as_graph, validated
 from armagnn.nn import activations
 from armagnn.nn.contraction import check_nonexpansive, check_operator
-from armagnn.nn.conv import check_kind
+from armagnn.nn.conv import check_act, check_kind
 from armagnn.nn.pooling import AvgPool, SumPool
 from armagnn.operators import GraphOperator
 from armagnn.solvers import FixedPoint
@@ -177,7 +177,7 @@ class ReservoirARMA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             raise ParameterError(
                 f"units={units} and num_stacks={stacks} make {units * stacks} columns; the most are {WIDEST}."
             )
-        check_nonexpansive(activations.check(self.act))
+        check_nonexpansive(check_act(self.act))
         spread = checks.real("spread", self.spread, least=0, most=2)
         scale = checks.real("input_scale", self.input_scale, least=0)
         return units, stacks, spread, scale, FixedPoint(self.tol, self.max_iter, self.contraction, solver="picard")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from armagnn.errors import ParameterError, ShapeError, UnknownNameError, shown
+from armagnn.errors import ShapeError
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -36,31 +36,9 @@ _FUNCTIONS: Final = [(getattr(place, name, None), name) for name in MODULES for 
 """Functions of torch that are one of these activations; None where a place has none of that name."""
 
 
-class Fused(NamedTuple):
-    """An activation as the kernels know it: its name and its one parameter."""
-
-    name: str
-    slope: float
-
-
-LINEAR: Final = Fused("none", 0.0)
-_BY_NAME: Final = {
-    "relu": Fused("relu", 0.0),
-    "leaky_relu": Fused("leaky_relu", 0.01),
-    "elu": Fused("elu", 1.0),
-    "tanh": Fused("tanh", 0.0),
-    "sigmoid": Fused("sigmoid", 0.0),
-}
-
-
-def check(act: str | Activation | None) -> str | Activation | None:
-    """Return ``act`` if it is None, a known name or callable; raise otherwise."""
-    if isinstance(act, str):
-        if act not in MODULES:
-            raise UnknownNameError("activation", act, MODULES)
-    elif act is not None and (isinstance(act, type) or not callable(act)):
-        raise ParameterError(f"act must be None, a name or a callable, got {shown(act)}.")
-    return act
+FUSED: Final = {"none": 0.0, "relu": 0.0, "leaky_relu": 0.01, "elu": 1.0, "tanh": 0.0, "sigmoid": 0.0}
+"""The activations that the kernels apply themselves, with their one parameter: those whose derivative follows from
+their value, so that the input need not be kept."""
 
 
 def name_of(act: str | Activation) -> str | None:
@@ -96,7 +74,7 @@ def apply(act: str | Activation | None, x: Tensor) -> Tensor:
 
 
 def applied(name: str, slope: float, z: Tensor) -> Tensor:
-    """Apply an activation that the kernels know (see `Fused`), where no kernel does it in passing."""
+    """Apply an activation that the kernels know (see `FUSED`), where no kernel does it in passing."""
     if name in ("leaky_relu", "elu"):
         out: Tensor = getattr(F, name)(z, slope)
         return out
@@ -117,23 +95,3 @@ def of_stacks(act: Activation, z: Tensor, leading: Sequence[int], nodes: int) ->
     """
     seen = z.reshape(nodes, *leading, *z.shape[1:]).movedim(0, -2)
     return apply(act, seen).movedim(-2, 0).reshape(z.shape)
-
-
-def fused(act: str | Activation | None) -> Fused | None:
-    """Return how the kernels apply this activation, or None if torch must.
-
-    Fused are those whose derivative follows from their value, so that the input need not be kept.
-
-    Example:
-        >>> fused("relu"), fused(torch.nn.GELU())
-        (Fused(name='relu', slope=0.0), None)
-    """
-    if act is None:
-        return LINEAR
-    if isinstance(act, str):
-        return _BY_NAME.get(act)
-    if type(act) is nn.LeakyReLU:
-        return Fused("leaky_relu", act.negative_slope) if act.negative_slope > 0 else None
-    if type(act) is nn.ELU:
-        return Fused("elu", act.alpha) if act.alpha > 0 else None
-    return _BY_NAME.get(name_of(act) or "")

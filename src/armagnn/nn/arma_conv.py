@@ -309,7 +309,7 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
 
     def _settings(self, features: Tensor | CSR) -> kernels.Settings:
         """Return what the recursion takes that is not a tensor."""
-        name, slope = activations.fused(self.act) or activations.LINEAR
+        name, slope = self._fused() or ("none", 0.0)
         rate, width, first = self.dropout if self.training else 0.0, self.out_channels, self._propagates_first(features)
         sizes: Any = self.init, self.num_layers, self.num_stacks
         return kernels.Settings(*sizes, width, first, rate, name, slope, self.checkpoint)  # type: ignore[call-arg]
@@ -348,11 +348,26 @@ class ARMAConv(Conv, MessagePassing):  # PyG's explainers look for a MessagePass
     def _unfused(self, x: Tensor | CSR) -> Callable[[Tensor], Tensor] | None:
         """Return the activation of states (N * batch, K, F_out), for signals like x, if the kernels cannot apply it."""
         act = self.act
-        if act is None or activations.fused(act):
+        if act is None or self._fused() is not None:
             return None
         if isinstance(act, str):
             return partial(activations.apply, act)
         return partial(activations.of_stacks, act, leading=x.shape[:-2], nodes=x.shape[-2])
+
+    def _fused(self) -> tuple[str, float] | None:
+        """Return the activation as the kernels know it, by its name and its parameter, or None if torch must apply it.
+
+        Example:
+            >>> [ARMAConv(2, 2, act=act)._fused() for act in (None, "elu", nn.LeakyReLU(0.3), "gelu")]
+            [('none', 0.0), ('elu', 1.0), ('leaky_relu', 0.3), None]
+        """
+        act = self.act
+        name = "none" if act is None else act if isinstance(act, str) else activations.name_of(act)
+        usual = activations.FUSED.get(name or "")
+        if name is None or usual is None:
+            return None
+        parameter: float = getattr(act, "negative_slope", getattr(act, "alpha", usual))
+        return (name, parameter) if parameter > 0 or not usual else None
 
     def _signals(self, states: Tensor, shape: Any) -> Tensor:
         """Return (K, ..., N, F_out) from (N * batch, K, F_out)."""

@@ -14,6 +14,7 @@ from armagnn import checks, kernels
 from armagnn.errors import DeviceError, DTypeError, GraphError, ParameterError, ShapeError, UnsupportedError, shown
 from armagnn.kernels.random import draw_seed, pass_seed
 from armagnn.nn import activations
+from armagnn.nn.activations import Activation
 from armagnn.notebook_cards import card
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.building import Kind
@@ -75,7 +76,7 @@ class Conv(nn.Module):
             in_channels = checks.integer("in_channels", in_channels, 1, extra=extra)
         self.in_channels = in_channels
         self.out_channels = checks.integer("out_channels", out_channels, 1)
-        self.act = activations.check(act)
+        self.act = check_act(act)
         self.dropout = checks.probability("dropout", dropout)
         self.cached, bias = checks.flag("cached", cached), checks.flag("bias", bias)
         self._operator: GraphOperator | None = None
@@ -316,6 +317,15 @@ class Zero(float):
 
     So the masks of a trial do not depend on whether the other trials of its batch drop something here.
     """
+
+
+def check_act(act: str | Activation | None) -> str | Activation | None:
+    """Return ``act`` if it is None, a known name or callable; raise otherwise."""
+    if isinstance(act, str):
+        return checks.choice("activation", act, activations.MODULES)
+    if act is not None and (isinstance(act, type) or not callable(act)):
+        raise ParameterError(f"act must be None, a name or a callable, got {shown(act)}.")
+    return act
 
 
 def check_rate(p: float | Tensor) -> None:

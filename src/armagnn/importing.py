@@ -16,37 +16,22 @@ from types import ModuleType
 from typing import Any
 
 
-class LazyPackage(ModuleType):
-    """A package that imports a name from one of its modules when the name is first used."""
-
-    _places: Mapping[str, str]
-
-    def __getattr__(self, name: str) -> Any:
-        place = self.__dict__["_places"].get(name)
-        if place is None:
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(place), name)
-        super().__setattr__(name, value)  # found without this function the next time
-        return value
-
-    def __setattr__(self, name: str, value: object) -> None:
-        # The import system binds every submodule to its package. Where a function has the same name, as
-        # `armagnn.training.predict` has, the function is what the package offers.
-        if not (isinstance(value, ModuleType) and name in self.__dict__["_places"]):
-            super().__setattr__(name, value)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*self.__dict__, *self.__dict__["_places"]})
-
-
 def lazily(package: str, modules: Mapping[str, str]) -> None:
     """Let `package` import names on demand: `modules` has the names that each module gives, with blanks between them.
 
     Type checkers need the same imports once more, below ``if TYPE_CHECKING``.
     """
     module = sys.modules[package]
-    module.__dict__["_places"] = {name: place for place, names in modules.items() for name in names.split()}
-    module.__class__ = LazyPackage
+    places = {name: place for place, names in modules.items() for name in names.split()}
+
+    def get(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(places[name]), name)
+        setattr(module, name, value)  # found without this function the next time
+        return value
+
+    vars(module).update(__getattr__=get, __dir__=lambda: sorted({*vars(module), *places}))
 
 
 def after_import(name: str, action: Callable[[], object]) -> None:

@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from armagnn import checks
-from armagnn.arguments import checked
 from armagnn.data import Scaler
 from armagnn.distributed.collectives import summed
 from armagnn.distributed.part_folder import GraphPart
@@ -19,14 +18,14 @@ from armagnn.distributed.rank_groups import gathered
 from armagnn.errors import ParameterError
 from armagnn.nn.layer_registry import LayerSequence
 from armagnn.tasks import NodeNet
-from armagnn.tasks.contract import Predict
+from armagnn.tasks.contract import Predict, WholeBatch
 from armagnn.tasks.node_task import Part
 from armagnn.tasks.roc_auc import roc_auc
 
 SPLITS: Final = ("train", "val", "test")
 
 
-class PartTask:
+class PartTask(WholeBatch):
     """Loss and metrics of a network on a partition; all ranks ask for them together, and get the same.
 
     They are those of `armagnn.tasks.NodeTask` on the whole graph, up to the order in which a sum is taken.
@@ -41,7 +40,6 @@ class PartTask:
     """
 
     small = False
-    steps: int = 1
 
     def __init__(
         self,
@@ -88,20 +86,6 @@ class PartTask:
         """Return numbers of this rank, summed over all."""
         found = torch.stack([number.detach().double() for number in numbers])
         return summed(found, self.group)
-
-    @checked
-    def start(self, epoch: int) -> None:
-        """No epoch is different from the others."""
-
-    @checked
-    def room(self, step: int) -> tuple[int, ...]:
-        """No step is, either."""
-        return ()
-
-    @checked
-    def batch(self, step: Tensor | None = None, room: tuple[int, ...] = ()) -> Part:
-        """The training nodes of this rank."""
-        return self.parts["train"]
 
     def loss(self, predict: Predict, batch: Part, target: Tensor | None = None) -> Tensor:
         """The loss on the training nodes of all ranks; its gradient on a rank is that of its own nodes' part."""

@@ -57,7 +57,7 @@ class _SharedSlots:
 class PartsExperiment(Experiment):
     """A partition, of which this process holds its rank's parts, and a network of convolutions on it."""
 
-    DATA = GraphPart
+    DATA, TRIALS = GraphPart, PartTrials
     config: PartsConfig
     dataset: GraphPart
 
@@ -123,15 +123,7 @@ class PartsExperiment(Experiment):
         """One trial, ready to run; all ranks make it together."""
         if len(settings) != 1:
             raise ParameterError("over ranks one trial is trained at a time.")
-        device = torch.device(device)
-        with torch.random.fork_rng(devices=[]):
-            task = self.task(self.network().to(device), fold, device)
-        config = self.config
-        return PartTrials(
-            self.network, task, settings,
-            epochs=config.epochs, patience=config.patience, stop_on=config.stop_on, other_rules=other_rules,
-            device=device,
-        )  # fmt: skip
+        return super().trials(settings, fold, device, other_rules)
 
     @torch.no_grad()
     def logits(self, net: NodeNet) -> Tensor:

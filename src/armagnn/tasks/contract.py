@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import torch
@@ -45,6 +45,27 @@ class Task(Protocol):
 
     def metrics(self, predict: Predict, split: str, target: Tensor) -> dict[str, Tensor]:
         """The metrics of "val" or "test", each without axes: "loss", of a classification "accuracy", and others."""
+
+
+class WholeBatch:
+    """A task whose batch is all of its training part: an epoch is one step, and no step differs from the others."""
+
+    parts: Mapping[str, Any]
+    steps: int = 1
+
+    @checked
+    def start(self, epoch: int) -> None:
+        """No epoch is different from the others."""
+
+    @checked
+    def room(self, step: int) -> Room:
+        """No step is, either."""
+        return ()
+
+    @checked
+    def batch(self, step: Tensor | None = None, room: Room = ()) -> Any:
+        """The training part."""
+        return self.parts["train"]
 
 
 class TaskNet(nn.Module):

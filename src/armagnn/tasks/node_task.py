@@ -21,7 +21,7 @@ from armagnn.nn.mlp_conv import MLPConv
 from armagnn.nn.norms import NORMS
 from armagnn.operators import CSR, GraphOperator
 from armagnn.tasks import RATES
-from armagnn.tasks.contract import Predict, TaskNet, ask, set_layer_rates, weights_of
+from armagnn.tasks.contract import Predict, TaskNet, WholeBatch, ask, set_layer_rates, weights_of
 from armagnn.torch_private import transforms_active
 
 FEW: Final = 1 << 18
@@ -219,7 +219,7 @@ class Part:
         return ask(predict, self.x, self.op).index_select(-2, self.idx)
 
 
-class NodeTask:
+class NodeTask(WholeBatch):
     """Loss and metrics of a network on the splits of a dataset; of several graphs, each split sees only its own.
 
     The targets of a regression are standardised by what the training nodes have. With `balance`, all classes count
@@ -252,28 +252,9 @@ class NodeTask:
             self.parts[split] = Part(x, op, idx, y if self.scaler is None else self.scaler(y[:, None]).to(dtype))
 
     @property
-    def steps(self) -> int:
-        """One step an epoch, on all training nodes."""
-        return 1
-
-    @property
     def small(self) -> bool:
         """Whether graph and features have few numbers: those of Cora and CiteSeer do."""
         return self.parts["train"].numbers <= FEW
-
-    @checked
-    def start(self, epoch: int) -> None:
-        """No epoch is different from the others."""
-
-    @checked
-    def room(self, step: int) -> tuple[int, ...]:
-        """No step is, either."""
-        return ()
-
-    @checked
-    def batch(self, step: Tensor | None = None, room: tuple[int, ...] = ()) -> Part:
-        """The training nodes."""
-        return self.parts["train"]
 
     @checked
     def loss(self, predict: Predict, batch: Part, target: Tensor | None = None) -> Tensor:

@@ -32,6 +32,7 @@ class Experiment(ABC):
 
     Attributes:
         DATA: the type of the data.
+        TRIALS: what trains.
         config: the configuration.
         dataset: the data, given or loaded.
         sha256: checksum of the data.
@@ -40,6 +41,7 @@ class Experiment(ABC):
     """
 
     DATA: ClassVar[type]
+    TRIALS: ClassVar[type[Trials]] = Trials
     config: Config
     dataset: Any
     description: Any = None
@@ -129,7 +131,7 @@ class Experiment(ABC):
         with torch.random.fork_rng(devices=[]):  # the weights of this one do not matter: leave the generator alone
             task = self.task(self.network().to(device), fold, device)
         config = self.config
-        return Trials(
+        return self.TRIALS(
             self.network, task, settings,
             epochs=config.epochs, patience=config.patience, stop_on=config.stop_on, other_rules=other_rules,
             device=device,

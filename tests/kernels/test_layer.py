@@ -1,4 +1,4 @@
-"""A backend may go back through a step in one pass: the layer's gradients are the same, whatever it has besides."""
+"""A backend may go back through a step in one pass, and a large layer by a few stacks: the gradients are the same."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from torch import Tensor
 from torch.func import functional_call, vmap
 
 from armagnn import GraphOperator
-from armagnn.kernels import cpu, reference
+from armagnn.kernels import cpu, layer_products, reference
 from armagnn.kernels.random import source
 from armagnn.nn import ARMAConv
 from kernels.late import late_step
+
+
+def count_memory(patch: pytest.MonkeyPatch) -> None:
+    """Go through layers as if they were large: two of three stacks of six columns at a time."""
+    patch.setattr(layer_products, "CHUNK", 5)
+    patch.setattr(layer_products, "COLUMNS", 13)
 
 
 def gradients(conv: ARMAConv, x: Tensor, op: GraphOperator) -> list[Tensor]:
@@ -39,6 +45,10 @@ def test_a_backward_step_in_one_pass(
         truth = gradients(conv, x, op)
         with monkeypatch.context() as patch:
             patch.setattr(cpu, "late_step", lambda *arguments: calls.append(1) or late_step(*arguments))
+            for ours, theirs in zip(gradients(conv, x, op), truth, strict=True):
+                torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+        with monkeypatch.context() as patch:
+            count_memory(patch)
             for ours, theirs in zip(gradients(conv, x, op), truth, strict=True):
                 torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
     assert len(calls) == 2 * (0 + 1 + 3)
@@ -72,7 +82,19 @@ def test_and_of_trials_whose_graph_is_kept(
             return [*torch.autograd.grad(loss, tensors, retain_graph=True), *torch.autograd.grad(loss, tensors)]
 
         truth = gradients()
-        with monkeypatch.context() as patch:
-            patch.setattr(cpu, "late_step", late_step)
-            for ours, theirs in zip(gradients(), truth, strict=True):
+        for change in (lambda patch: patch.setattr(cpu, "late_step", late_step), count_memory):
+            with monkeypatch.context() as patch:
+                change(patch)
+                found = gradients()
+            for ours, theirs in zip(found, truth, strict=True):
                 torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_a_large_layer_of_half_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    op = GraphOperator.from_edge_index(torch.randint(0, 30, (2, 90)), 30, dtype=torch.bfloat16)
+    conv, x = ARMAConv(4, 6, 3, 3).bfloat16(), torch.randn(30, 4, dtype=torch.bfloat16)
+    monkeypatch.setattr(cpu, "plan", reference.plan)
+    truth = gradients(conv, x, op)
+    count_memory(monkeypatch)
+    for ours, theirs in zip(gradients(conv, x, op), truth, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0.02, atol=0.02)

@@ -63,7 +63,7 @@ class PartRun(LayerRun):
 
     def __init__(self, t: Layer, plan: PartPlan, multiplies: bool = True) -> None:
         super().__init__(t, multiplies)
-        self.plan = plan
+        self.plan, self.frugal = plan, False  # ranks exchange rows once a step, however many rows each has
         if self.seed is not None:
             self.kernels = _without_masks(t.v.device.type)
 

@@ -8,6 +8,8 @@ a backend has a better plan, it says so.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
@@ -16,7 +18,10 @@ from armagnn.kernels.backends import Layer, Matrix, backend
 from armagnn.kernels.reference import gradient_of_activation
 
 CHUNK = 1 << 14
-"""Rows above which a product that replaces its input is made in eight pieces, so that memory has no second input."""
+"""Rows above which memory counts: products that replace their input are made piece by piece, without a second input."""
+
+COLUMNS = 64
+"""Columns that are propagated at a time then: fewer would read the operator more often than the caches ask for."""
 
 
 def keeps(t: Layer) -> bool:
@@ -64,6 +69,7 @@ class LayerRun:
         if self.x is not None and own:
             self.x = self.x.view(self.nodes, t.trials, self.x.shape[-1])
         self.rows = self.nodes if self.x is None or t.trials else self.x.shape[0]
+        self.frugal = self.rows > CHUNK and self.kernels.late_step is reference.late_step
         self.batch = self.rows // self.nodes
         self.channels = self.layers * settings.stacks * settings.width
         # where the trials stand in W0, W, V and the bias, and the first of the axes that are one then
@@ -260,7 +266,7 @@ class LayerRun:
         skip_grad: Tensor | None = None
         parts: dict[int, Tensor] = {}  # of the gradients of the W and of the bias, from steps that one kernel goes back
         up: Tensor | None = None
-        before = False  # is `up` the gradient before the activation already? then bias and skip connection have it, too
+        counted = False  # do bias and skip connection have the gradient before the activation already?
 
         def to_x(gradient: Tensor, weight: Tensor) -> None:
             nonlocal x_grad
@@ -268,19 +274,22 @@ class LayerRun:
                 x_grad = self._back(gradient, weight, x_grad)
 
         for t in reversed(range(s.steps)):
-            # a spent buffer takes the gradient: the one that came down, or the state itself if nobody needs it again
-            if up is None:
+            if up is None:  # a spent buffer takes the gradient: the state itself, if nobody needs it again
                 state = states[t].view(-1, s.stacks, s.width)
-                pre = self._spread(g, state, state if consume else torch.empty_like(state))
-            elif before:
-                pre = up
-            else:
-                pre = gradient_of_activation(up, states[t].view(up.shape), s.act, s.slope, up)
-            pre = pre.view(self.rows, self.channels)
-            up = pre  # lets go of what came down before memory peaks, at the next buffer
+                up = self._spread(g, state, state if consume else torch.empty_like(state))
+            pre = up.view(self.rows, self.channels)
             early, first = t == 0 and s.early, t == 0 and (s.early or s.init == "zero")
-            down = None if first else self.propagate(pre, transpose=True)
-            if not (before and shared):
+            down: Tensor | None = None
+            if t > 0:
+                assert w is not None
+                assert w_grad is not None
+                index, below = min(t, w.shape[0]) - 1, self.stacked(states[t - 1])
+                step = below, w[index], w_grad[index]
+            if t > 0 and self.frugal:
+                up = self._back_by_stacks(self.stacked(pre), *step, consume)
+            elif not first:
+                down = self.propagate(pre, transpose=True)
+            if not counted:
                 if bias is not None and (not shared or seed is not None):
                     bias_grads.append(pre.sum(0))
                 through = pre if seed is None else self.drop(pre, seed, t, not early)  # an early W0 still needs it
@@ -289,27 +298,19 @@ class LayerRun:
                 else:
                     v_grads.append(self.transposed_product(through))
                     to_x(through, v[t])
+            if t > 0 and self.frugal:
+                continue
             if t > 0:
-                assert w is not None
-                assert w_grad is not None
-                assert down is not None
-                index, below = min(t, w.shape[0]) - 1, self.stacked(states[t - 1])
-                down = self.stacked(down)
+                up = self.stacked(down)  # type: ignore[arg-type]
                 added = self.stacked(skip_grad) if shared else None  # type: ignore[arg-type]
                 drop = None if seed is None or not shared else (seed, s.p, t - 1)
-                part = self.kernels.late_step(
-                    down, below, w[index], s.act, s.slope, self.layers, added, drop, parts.get(index)
-                )
-                before = part is not None
+                given = up, below, w[index], s.act, s.slope  # type: ignore[index]
+                part = self.kernels.late_step(*given, self.layers, added, drop, parts.get(index))
+                counted = part is not None and shared
                 if part is not None:
-                    parts[index], up = part, down
+                    parts[index] = part
                 else:
-                    if self.trials:
-                        w_grad[index].baddbmm_(below.permute(1, 2, 0), down.transpose(0, 1))
-                    else:  # one product a stack: cuBLAS splits a long sum over the GPU, not a batch of them
-                        for k in range(s.stacks):
-                            reference.inner(below[:, k], down[:, k], w_grad[index, k])
-                    up = self._times(down, w[index].transpose(1, 2))
+                    self._through_weights(up, *step, up)
             elif early:
                 assert propagated is not None
                 assert w0 is not None
@@ -325,8 +326,7 @@ class LayerRun:
             elif s.init == "tied":
                 assert down is not None
                 if bias is not None and shared and seed is None:
-                    assert skip_grad is not None
-                    bias_grads.append(skip_grad.sum(0))
+                    bias_grads.append(skip_grad.sum(0))  # type: ignore[union-attr]
                 if shared:
                     skip_grad = down.add_(skip_grad)  # type: ignore[arg-type]
                 else:
@@ -349,11 +349,48 @@ class LayerRun:
         v_grad = v_grads[0].unsqueeze(0) if len(v_grads) == 1 else torch.stack(v_grads[::-1])
         return x_grad, w0_grad, w_grad, v_grad, bias_grad
 
+    def _back_by_stacks(self, pre: Tensor, below: Tensor, w: Tensor, w_grad: Tensor, consume: bool) -> Tensor:
+        """Return the gradient before the activation of the states below, perhaps in their place, by a few stacks.
+
+        Propagated at once, all stacks would need one more buffer of the size of the states.
+        """
+        out = below if consume else torch.empty_like(below)
+        count = min(max(1, COLUMNS // self.settings.width), below.shape[1])
+        # two buffers for all: an allocator may keep what is freed, and not have it fit again
+        given, taken = torch.empty(2, self.rows * count * self.settings.width, dtype=pre.dtype, device=pre.device)
+        rowptr, col, value = self.op[3:6]
+        for k in range(0, below.shape[1], count):
+            some, shape = slice(k, k + count), below[:, k : k + count].shape
+            wide = given[: shape.numel()].view(shape).copy_(pre[:, some]).view(self.nodes, -1)
+            place = taken[: shape.numel()].view(wide.shape)
+            down = self.kernels.gcs(rowptr, col, value, wide, None, None, "none", 0.0, target=place).view(shape)
+            self._through_weights(down, below[:, some], w[some], w_grad[some], out[:, some])
+        return out
+
+    def _through_weights(self, down: Tensor, below: Tensor, w: Tensor, w_grad: Tensor, target: Tensor) -> None:
+        """Write the gradient before the activation of states from that of ``below[:, k] W[k]``; add to that of W."""
+        if self.trials:
+            w_grad.baddbmm_(below.permute(1, 2, 0), down.transpose(0, 1))
+        else:  # one product a stack: cuBLAS splits a long sum over the GPU, not a batch of them
+            for k in range(below.shape[1]):
+                reference.inner(below[:, k], down[:, k], w_grad[k])
+        for rows, own, written in self._pieces(down, below, target):
+            up = self.kernels.stack_matmul(rows, w.transpose(1, 2))
+            gradient_of_activation(up, own, self.settings.act, self.settings.slope, written)
+
     def _spread(self, g: Tensor, state: Tensor, target: Tensor) -> Tensor:
         """Return the gradient before the activation, in the target, from that of the mean over the stacks."""
         s = self.settings
-        up = (g * (1.0 / s.stacks)).unsqueeze(1).expand(-1, s.stacks, -1)
-        return gradient_of_activation(up, state, s.act, s.slope, target)
+        for rows, own, written in self._pieces(g, state, target):
+            up = (rows * (1.0 / s.stacks)).unsqueeze(1).expand(-1, s.stacks, -1)
+            gradient_of_activation(up, own, s.act, s.slope, written)
+        return target
+
+    def _pieces(self, *tensors: Tensor) -> Iterable[tuple[Tensor, ...]]:
+        """Return a few rows of the tensors after the other, where memory counts."""
+        if self.rows <= CHUNK:
+            return (tensors,)
+        return zip(*(torch.split(each, -(-len(each) // 8)) for each in tensors), strict=True)
 
     def _back(self, g: Tensor, weight: Tensor, total: Tensor | None) -> Tensor:
         """Return g W^T, in the shape of X, added to a total that may be written over."""
@@ -361,11 +398,3 @@ class LayerRun:
             return g @ weight.t() if total is None else total.addmm_(g, weight.t())
         found: Tensor = self.kernels.stack_matmul(g.view(self.nodes, self.trials, -1), weight.transpose(1, 2))
         return found if total is None else total.add_(found)
-
-    def _times(self, h: Tensor, weight: Tensor) -> Tensor:
-        """Return ``h[:, k] @ weight[k]`` in the place of h."""
-        if self.rows <= CHUNK:
-            return self.kernels.stack_matmul(h, weight)
-        for piece in h.split(-(-self.rows // 8)):  # type: ignore[no-untyped-call]
-            piece.copy_(self.kernels.stack_matmul(piece, weight))
-        return h

@@ -138,3 +138,14 @@ def test_the_command_says_how_threads_wait_before_torch_is_there(before: str, ow
     code = RUN.format(before=before)
     ran = subprocess.run([sys.executable, "-c", code], env=names, capture_output=True, text=True, check=True)
     assert ran.stdout.split()[-1] == spins
+
+
+def test_old_objects_are_seldom_looked_at_by_programs() -> None:
+    program = "import gc; from armagnn import processors; processors.prepare(); print(*gc.get_threshold())"
+    before = "import gc; import armagnn; print(*gc.get_threshold())"
+    found = [
+        subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+        for code in (before, program)
+    ]
+    assert found[1] == [*found[0][:2], str(processors.OLD)]
+    assert int(found[0][2]) < processors.OLD  # a library leaves the interpreter alone

@@ -19,7 +19,7 @@ MODULES = [
     if not name.endswith("__main__")
 ]  # fmt: skip
 WITH_EXAMPLES = {
-    "kernels.gather", "kernels.random", "kernels.backends", "operators.csr", "operators.graph", "filters.arma",
+    "kernels.gather", "random", "kernels.backends", "operators.csr", "operators.graph", "filters.arma",
     "nn.arma", "solvers.conjugate_gradients", "spectral.spectrum", "data.folds", "tasks.graph_task", "training.trials",
     "paper.jobs",
 }  # fmt: skip

@@ -27,11 +27,11 @@ from armagnn.checks import choice, integer, real
 from armagnn.data import NodeDataset
 from armagnn.errors import GraphError, ParameterError, shown
 from armagnn.filters import ARMAFilter, ChebyshevFilter
-from armagnn.kernels.random import seeded
 from armagnn.nn import ARMAConv, GCNConv
 from armagnn.nn.layer_registry import LayerSequence
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.extremes import extremal_eigenvalues
+from armagnn.random import seeded
 from armagnn.spectral import band_response, components, empirical_response, layer_response, spectrum, stack_outputs
 from armagnn.spectral.plot import new_figure, plot_components, plot_response, scatter_response
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from armagnn import kernels
 from armagnn.kernels import ACTIVATIONS
-from armagnn.kernels.random import keep_mask
+from armagnn.random import keep_mask
 from oracles import numbers, sparse
 
 Inputs = dict[str, Tensor]

@@ -11,8 +11,8 @@ from torch.func import functional_call, vmap
 
 from armagnn import GraphOperator
 from armagnn.kernels import cpu, layer_products, reference
-from armagnn.kernels.random import source
 from armagnn.nn import ARMAConv
+from armagnn.random import source
 from kernels.late import late_step
 
 

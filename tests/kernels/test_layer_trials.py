@@ -12,9 +12,9 @@ from torch import Tensor
 from armagnn import CSR, GraphOperator
 from armagnn.kernels import backend, cpu, layer_products, reference
 from armagnn.kernels import layer as fused
-from armagnn.kernels.random import source
 from armagnn.nn import ARMAConv
 from armagnn.nn import arma_conv as module
+from armagnn.random import source
 from nn import trials_oracle
 from nn.arma_oracle import random_graph
 from nn.trials_oracle import FUSED, KINDS, NODES, TRIALS, Problem, calls, check, numbers, operator

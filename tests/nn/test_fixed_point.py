@@ -19,8 +19,8 @@ from armagnn.errors import (
     ShapeError,
     UnsupportedError,
 )
-from armagnn.kernels.random import draw_seed
 from armagnn.nn import ARMAConv
+from armagnn.random import draw_seed
 from armagnn.solvers import FixedPoint
 from nn.fixed_point_oracle import ACTS, make, problem
 from oracles import Graph, assert_near, numbers, random_graph

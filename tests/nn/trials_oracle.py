@@ -12,8 +12,8 @@ from torch import Tensor
 
 from armagnn import CSR, GraphOperator
 from armagnn.kernels import layer as fused
-from armagnn.kernels.random import source
 from armagnn.nn import ARMAConv
+from armagnn.random import source
 from nn.arma_oracle import random_graph
 
 TRIALS, NODES = 3, 9

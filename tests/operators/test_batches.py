@@ -18,11 +18,11 @@ from torch import Tensor
 from armagnn.data import load_graphs
 from armagnn.errors import ArmagnnError, DTypeError, GraphError, ParameterError, ShapeError
 from armagnn.kernels import reference
-from armagnn.kernels.random import bits
 from armagnn.nn import ARMAConv
 from armagnn.operators import GraphBatch, GraphBatches, GraphOperator, batches_of
 from armagnn.operators.batches import SHUFFLE
 from armagnn.operators.building import KINDS
+from armagnn.random import bits
 from oracles import Graph, assert_near, numbers
 from strategies import graphs, undirected
 

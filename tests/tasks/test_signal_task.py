@@ -14,8 +14,8 @@ from torch.nn import functional as F
 from armagnn import kernels, processors
 from armagnn.data.signals import SignalsDataset
 from armagnn.errors import ParameterError, ShapeError
-from armagnn.kernels.random import source
 from armagnn.operators import GraphOperator, batches_of, coarsen, knn_graph
+from armagnn.random import source
 from armagnn.tasks.signal_task import SignalNet, SignalTask, pooled_nodes
 from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.outcome import Setting

@@ -16,7 +16,6 @@ elsewhere read foreign memory. `CSR` and the layers check what comes from outsid
 `aggregation`  attention over neighbours and their maximum, values and gradients
 `blocks`       many matrices at once: dense products of many trials, long sums among them; block-diagonal matrices,
                multiplied or cut into batches of small graphs
-`random`       the one counter-based source of randomness
 =============  =====================================================================================
 """
 

@@ -12,7 +12,6 @@ from torch.nn.parameter import Parameter, UninitializedParameter
 
 from armagnn import checks, kernels
 from armagnn.errors import DeviceError, DTypeError, GraphError, ParameterError, ShapeError, UnsupportedError, shown
-from armagnn.kernels.random import draw_seed, pass_seed
 from armagnn.nn import activations
 from armagnn.nn.activations import Activation
 from armagnn.notebook_cards import card
@@ -20,6 +19,7 @@ from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.building import Kind
 from armagnn.operators.csr import fold
 from armagnn.operators.kept import remembered
+from armagnn.random import draw_seed, pass_seed
 from armagnn.torch_private import lasting, needs_gradient
 
 Features = TypeVar("Features", Tensor, CSR, Tensor | CSR)

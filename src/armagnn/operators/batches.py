@@ -15,16 +15,16 @@ from armagnn.arguments import checked
 from armagnn.checks import integer
 from armagnn.errors import DeviceError, DTypeError, GraphError, ParameterError, ShapeError, shown
 from armagnn.kernels.blocks import Blocks, Slicer, Taken
-from armagnn.kernels.random import MASK, philox
 from armagnn.operators.graph import GraphOperator
 from armagnn.operators.spectra import BlockSpectrum, GraphSpectra
+from armagnn.random import MASK, philox
 from armagnn.torch_private import learned, normal_mode
 
 MOST: Final = 2**36
 """Stored entries of a batch; more are a slip."""
 
 SHUFFLE: Final = 200
-"""Purpose of the numbers that shuffle the graphs of an epoch; see `armagnn.kernels.random`."""
+"""Purpose of the numbers that shuffle the graphs of an epoch; see `armagnn.random`."""
 
 
 @checked
@@ -263,7 +263,7 @@ class GraphBatches:
 def batches_of(ids: Tensor, size: int, seed: int, epoch: int) -> tuple[Tensor, ...]:
     """Return ``ids`` (shape (G)) shuffled and cut into batches of ``size``; the last one may be smaller.
 
-    The order is a function of the seed, the epoch and G alone (the counter-based generator of `armagnn.kernels.random`,
+    The order is a function of the seed, the epoch and G alone (the counter-based generator of `armagnn.random`,
     a stable sort of 62 bits), so it is the same on every device, after a resume, and for all trials that share it.
 
     Example:

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.errors import ParameterError, shown
-from armagnn.kernels.random import seeded
 from armagnn.nn import ARMAConv
 from armagnn.nn.conv import check_rate
 from armagnn.nn.layer_registry import LayerSequence
+from armagnn.random import seeded
 
 Predict = Callable[..., Tensor]
 Room = tuple[int, ...]

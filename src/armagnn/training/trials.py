@@ -24,9 +24,9 @@ from armagnn import checks
 from armagnn.arguments import checked
 from armagnn.errors import ParameterError, RunError, shown
 from armagnn.kernels import backend
-from armagnn.kernels.random import keys, source
 from armagnn.nn.conv import Zero
 from armagnn.processors import Threads, surroundings
+from armagnn.random import keys, source
 from armagnn.tasks.contract import Room, Task, drawn, weights_of
 from armagnn.torch_private import Slots
 from armagnn.training.cuda_graphs import EAGER, Recorder, make_current

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from armagnn import GraphOperator
-from armagnn.kernels.random import source
 from armagnn.nn import ARMAConv
+from armagnn.random import source
 from nn.arma_oracle import arma, random_graph
 from oracles import Graph
 from strategies import graphs

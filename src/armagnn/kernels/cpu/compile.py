@@ -1,11 +1,12 @@
 """What the kernels for the processor share: numba's compiler, tensors as arrays, and when a second thread pays.
 
-Machine code is kept in one folder for each content of ``kernels/``, each processor, each compiler.
+Machine code is kept in one folder for each content of ``kernels/`` and ``random.py``, each processor, each compiler.
 
 numba stamps the code of a function with the content of the file that holds the function. A kernel calls functions of
 other files, whose code becomes part of the kernel, and numba does not see a change there. So the name of the folder
-is a digest of all that the code depends on: every source file of this room, the versions of the compilers, and the
-processor. The file of the function itself may lie elsewhere (`distributed`); numba sees to that one.
+is a digest of all that the code depends on: every source file of this room, ``random.py`` (whose constants are in the
+code), the versions of the compilers, and the processor. The file of the function itself may lie elsewhere
+(`distributed`); numba sees to that one.
 
 The folder lies in numba's usual places, ``$NUMBA_CACHE_DIR``, else ``kernels/__pycache__``, else the user's cache
 folder, under ``armagnn-<digest>``. The `KEPT` folders last used are kept there, and older ones are removed.
@@ -184,13 +185,17 @@ KEPT: Final = 8
 """Folders kept in one place: a few branches of a working tree, or the kinds of processors of a cluster."""
 
 
-def digest_of(folder: Path) -> str | None:
-    """Return a digest of names and contents of the Python files in a folder and below; None where none can be read."""
-    digest, files = hashlib.sha256(), sorted(folder.rglob("*.py"))
+def digest_of(folder: Path, *others: Path) -> str | None:
+    """Return a digest of names and contents of the Python files in a folder and below, and of others, or None.
+
+    None is for files that cannot be read.
+    """
+    digest, files = hashlib.sha256(), [*sorted(folder.rglob("*.py")), *others]
     try:
         for file in files:
             content = file.read_bytes()
-            digest.update(f"{file.relative_to(folder).as_posix()} {len(content)} ".encode() + content)
+            name = Path(os.path.relpath(file, folder)).as_posix()
+            digest.update(f"{name} {len(content)} ".encode() + content)
     except OSError:
         return None
     return digest.hexdigest() if files else None
@@ -198,7 +203,7 @@ def digest_of(folder: Path) -> str | None:
 
 # Read as the kernels are imported, not when the first of them is compiled: a file that is edited in a running process
 # must not lend its name to the code of before.
-SOURCES: Final = digest_of(Path(__file__).parents[1])
+SOURCES: Final = digest_of(Path(__file__).parents[1], Path(__file__).parents[2] / "random.py")
 
 
 def folder_key(sources: str) -> str:

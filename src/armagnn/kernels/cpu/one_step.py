@@ -26,7 +26,7 @@ from armagnn.kernels.cpu.masks import DROP_PIECE, drop_piece
 from armagnn.kernels.cpu.members import SLOPES
 from armagnn.kernels.cpu.sparse import PRODUCT, column_blocks, keep_nonzeros, product_rows
 from armagnn.kernels.cpu.threads import Chunk, begin
-from armagnn.kernels.random import DROPOUT, thresholds
+from armagnn.random import DROPOUT, thresholds
 
 ACTIVATIONS: Final = ("none", "relu", "leaky_relu", "elu")
 """Those that this applies."""

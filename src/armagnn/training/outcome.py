@@ -261,9 +261,9 @@ class Keeper:
             if bool(wanted.all()):
                 copy_all(list(self.kept.values()), [param.detach() for param in params.values()])
                 return
-            for index in wanted.nonzero().flatten().tolist():
-                for name, param in params.items():
-                    self.kept[name].select(self.axes[name], index).copy_(param.detach().select(self.axes[name], index))
+            chosen = wanted.nonzero().flatten()
+            for name, axis in self.axes.items() if len(chosen) else ():
+                self.kept[name].index_copy_(axis, chosen, params[name].detach().index_select(axis, chosen))
             return
         for name, param in params.items():
             torch.where(along(wanted, param, self.axes[name]), param.detach(), self.kept[name], out=self.kept[name])

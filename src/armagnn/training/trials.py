@@ -18,7 +18,6 @@ from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, nn
-from torch.func import vmap
 
 from armagnn import checks
 from armagnn.arguments import checked
@@ -28,7 +27,7 @@ from armagnn.nn.conv import Zero
 from armagnn.processors import Threads, surroundings
 from armagnn.random import keys, source
 from armagnn.tasks.contract import Room, Task, drawn, weights_of
-from armagnn.torch_private import Slots
+from armagnn.torch_private import Slots, over_trials
 from armagnn.training.cuda_graphs import EAGER, Recorder, make_current
 from armagnn.training.outcome import ALL_RULES, Keeper, Outcome, Setting, check_state, check_stopping
 from armagnn.training.shared_options import MOST_EPOCHS, MOST_TRIALS
@@ -191,7 +190,7 @@ class Trials:
         """Apply a function of one trial to all; the results have the trials as their first axis."""
         params, *others = arguments
         if len(self.settings) > 1:
-            return vmap(function, in_dims=(self.axes, *(0 for _ in others)))(params, *others)
+            return over_trials(function, len(self.settings), self.axes, params, *others)
         alone = {name: param.squeeze(self.axes[name]) for name, param in params.items()}
         results = function(alone, *(other.squeeze(0) for other in others))
         if isinstance(results, dict):

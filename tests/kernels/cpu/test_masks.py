@@ -8,7 +8,7 @@ import torch
 
 from armagnn.kernels import cpu, reference
 from armagnn.kernels.cpu.compile import MIN_PRODUCTS
-from armagnn.kernels.cpu.masks import _limits
+from armagnn.kernels.cpu.masks import limits
 from armagnn.random import thresholds
 from kernels.checks import P, dtypes
 from oracles import numbers
@@ -44,7 +44,7 @@ def test_dropout_of_many_trials_has_the_bits_of_the_reference(threads: int, shap
 @pytest.mark.parametrize("work", [torch.float32, torch.float64])
 def test_limits_of_float64_rates_are_those_that_torch_finds(work: torch.dtype) -> None:
     rates = torch.cat([torch.rand(2000, dtype=torch.float64), torch.tensor([0.0, 0.5, 0.25, 1 - 2**-33, 2**-33])])
-    limit, scale = _limits(rates, work)
+    limit, scale = limits(rates, work)
     assert np.array_equal(limit, thresholds(rates).numpy())
     assert np.array_equal(scale, (1.0 / (1.0 - rates)).to(work).numpy())
     assert scale.dtype == (np.float64 if work == torch.float64 else np.float32)

@@ -248,7 +248,7 @@ def dropout(x: Tensor, seed: Tensor, p: float, step: int) -> Tensor:
     return out.to(x.dtype)
 
 
-def _limits(p: Tensor, work: torch.dtype) -> tuple[Array, Array]:
+def limits(p: Tensor, work: torch.dtype) -> tuple[Array, Array]:
     """Return the threshold of every rate, and what kept numbers are multiplied by."""
     if p.dtype != torch.float64:
         return thresholds(p).numpy(), (1.0 / (1.0 - p)).to(work).numpy()
@@ -264,7 +264,7 @@ def dropout_trials(x: Tensor, seed: Tensor, p: Tensor, step: int, target: Tensor
     out = target if target is not None and fits else torch.empty(x.shape, dtype=work)
     if out.numel():
         flat = (to_numpy(x, work).reshape(-1), out.numpy().reshape(-1))
-        limit, scale = _limits(p, work)
+        limit, scale = limits(p, work)
         pieces = -(-x.shape[0] * x.shape[2] // 1024)
         chunks = min(pieces, threads.num_chunks(x.numel(), MIN_PRODUCTS // 16))
         bounds = [pieces * k // chunks for k in range(chunks + 1)]

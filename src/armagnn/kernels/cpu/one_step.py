@@ -15,18 +15,17 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from armagnn.kernels.backends import Layer
 from armagnn.kernels.cpu import threads
 from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, compiled, inner, kind_of, to_numpy
 from armagnn.kernels.cpu.dense import ELU, ELU_GATED, GATED, MULTIPLY, PLAIN, matrix, multiply
-from armagnn.kernels.cpu.masks import DROP_PIECE, drop_piece
+from armagnn.kernels.cpu.masks import DROP_PIECE, drop_piece, limits
 from armagnn.kernels.cpu.members import SLOPES
 from armagnn.kernels.cpu.sparse import PRODUCT, column_blocks, keep_nonzeros, product_rows
 from armagnn.kernels.cpu.threads import Chunk, begin
-from armagnn.random import DROPOUT, thresholds
+from armagnn.random import DROPOUT
 
 ACTIVATIONS: Final = ("none", "relu", "leaky_relu", "elu")
 """Those that this applies."""
@@ -298,12 +297,12 @@ def _layer(t: Layer) -> _Layer:
     s, columns, fan_in, kind, adjoining = t.settings, _columns(t), t.v.shape[2], kind_of(t.v), _side_by_side_already(t)
     below, right = (0, columns) if adjoining else (fan_in, 0)
     bias = np.zeros((t.trials, columns), kind) if t.bias is None else to_numpy(t.bias).reshape(t.trials, columns)
-    rates = s.p.reshape(-1) if t.seed is not None and isinstance(s.p, Tensor) else torch.zeros(0, dtype=torch.float64)
+    nothing = np.zeros(0, np.int64)
+    limit, scale = (nothing, nothing.astype(kind)) if t.seed is None else limits(s.p.reshape(-1), t.v.dtype)  # type: ignore[union-attr]
     return _Layer(
         _as_matrix(t.w0, adjoining), _as_matrix(t.v[:, 0], adjoining), fan_in, below, right,
         bias, s.act == "relu", s.act == "elu", kind(SLOPES.get(s.act, s.slope)),
-        np.zeros(0, np.int64) if t.seed is None else to_numpy(t.seed), thresholds(rates).numpy(),
-        to_numpy((1.0 / (1.0 - rates)).to(t.v.dtype)),
+        nothing if t.seed is None else to_numpy(t.seed), limit, scale,
     )  # fmt: skip
 
 

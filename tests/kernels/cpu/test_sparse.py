@@ -300,3 +300,12 @@ def test_small_results_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first <= made.data_ptr() < first + mmap.PAGESIZE
     assert first + size == made.data_ptr() + compiling.HUGE
     assert how == mmap.MADV_HUGEPAGE
+
+
+def test_columns_of_a_large_matrix_are_read_where_they_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    rowptr, col = torch.arange(0, 34_001, 2), torch.randint(0, 17_000, (34_000,))
+    value = torch.randn(34_000)
+    some = torch.randn(17_000, 100)[:, 20:90]  # of more than 4 MiB
+    copied = sparse.gcs(rowptr, col, value, some.contiguous(), None, None, "none", 0.0)
+    monkeypatch.setattr(np, "ascontiguousarray", None)
+    assert torch.equal(sparse.gcs(rowptr, col, value, some, None, None, "none", 0.0), copied)

@@ -28,6 +28,7 @@ from torch import Tensor
 from armagnn.kernels import reference
 from armagnn.kernels.cpu import ordering, threads
 from armagnn.kernels.cpu.compile import (
+    HUGE,
     MIN_PRODUCTS,
     Array,
     Routine,
@@ -170,7 +171,9 @@ def gcs(
         array = out.numpy()
         nothing = np.zeros((1, x.shape[1]), dtype=array.dtype)
         values = to_numpy(value, work).reshape(trials, -1)
-        numbers = to_numpy(x) if x.dtype == torch.bfloat16 else to_numpy(x, work)
+        # columns of a larger matrix are read where they lie, if a copy would be large
+        apart = not many and x.dtype == work and x.stride(1) == 1 and x.nbytes >= HUGE
+        numbers = x.numpy() if apart else to_numpy(x) if x.dtype == torch.bfloat16 else to_numpy(x, work)
         pattern = to_numpy(rowptr), to_numpy(col)
         arguments: tuple[Any, ...] = (
             _address(work, x.dtype if x.dtype == torch.bfloat16 else work, col.dtype, rowptr.dtype),

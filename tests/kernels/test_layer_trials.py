@@ -12,6 +12,7 @@ from torch import Tensor
 from armagnn import CSR, GraphOperator
 from armagnn.kernels import backend, cpu, layer_products, reference
 from armagnn.kernels import layer as fused
+from armagnn.kernels.cpu.stack_by_stack import ROWS
 from armagnn.nn import ARMAConv
 from armagnn.nn import arma_conv as module
 from armagnn.random import source
@@ -142,10 +143,13 @@ def test_no_bit_depends_on_the_threads(trials: int, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("act", ["relu", "elu"])
 def test_more_rows_than_a_block_stack_by_stack(act: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trials_oracle, "NODES", 300)
+    nodes = 2 * ROWS + 60
+    monkeypatch.setattr(trials_oracle, "NODES", nodes)
     options = {"num_layers": 3, "num_stacks": 2, "shared_weights": False, "act": act}
     problem = Problem("dense own", "tensor", fin=5, fout=6, **options)
-    problem.op = GraphOperator.from_edge_index(random_graph(300, 900, directed=True), 300, dtype=torch.float64)
+    problem.op = GraphOperator.from_edge_index(
+        random_graph(nodes, 3 * nodes, directed=True), nodes, dtype=torch.float64
+    )
     check(problem, monkeypatch)
 
 

@@ -24,6 +24,7 @@ pytest.importorskip("numba")
 from armagnn.kernels import cpu
 from armagnn.kernels.backends import Layer
 from armagnn.kernels.cpu import members
+from armagnn.kernels.cpu.stack_by_stack import ROWS
 
 ACTS = {"relu": torch.relu, None: lambda z: z, "leaky_relu": F.leaky_relu, "elu": F.elu}
 F64 = torch.float64
@@ -91,7 +92,7 @@ def test_values_and_gradients_are_the_papers(
 
 
 def test_more_rows_than_a_block_and_more_signals_than_groups(taken: list[int]) -> None:
-    x, op = problem(300, 2, 37)
+    x, op = problem(ROWS + 60, 2, 37)
     conv = make(2, 33, 3, 3)
     truth = arma(conv, x, op.to_dense(), torch.relu).mean(0)
     close(results(conv, conv(x, op), x), results(conv, truth, x), 1e-10)

@@ -30,8 +30,10 @@ from armagnn.kernels.cpu.masks import drop_rows
 from armagnn.kernels.cpu.sparse import product_rows
 from armagnn.kernels.cpu.threads import Chunk, begin
 
-ROWS = 128
-"""Nodes whose neighbours are gathered before they are multiplied: few enough to stay near, and many enough for ∇W."""
+ROWS = 320
+"""Nodes whose neighbours are gathered before they are multiplied: few enough to stay near, and many enough for ∇W.
+
+Of 128 nodes, a step on 32 images took 5 % longer."""
 
 
 class Graph(NamedTuple):

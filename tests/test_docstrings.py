@@ -19,10 +19,14 @@ MODULES = [
     if not name.endswith("__main__")
 ]  # fmt: skip
 WITH_EXAMPLES = {
-    "kernels.gather", "random", "kernels.backends", "operators.csr", "operators.graph", "filters.arma",
-    "nn.arma", "solvers.conjugate_gradients", "spectral.spectrum", "data.folds", "tasks.graph_task", "training.trials",
-    "paper.jobs",
+    "kernels.cpu.compile", "randomness", "kernels.backends", "operators.csr", "operators.graph", "filters.arma",
+    "nn.arma_conv", "solvers.conjugate_gradients", "spectral.spectrum", "data.nodes", "tasks.graph_task",
+    "training.trials",
 }  # fmt: skip
+
+
+def test_modules_with_examples_are_there() -> None:
+    assert {f"armagnn.{name}" for name in WITH_EXAMPLES} <= set(MODULES)
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -1,6 +1,8 @@
 """Private parts of torch are used in one file, and do in the installed torch what that file says."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -255,3 +257,18 @@ def test_slots_are_put_back_after_an_error():
         private.Slots(net).call({"weight": torch.ones(7, 7)}, torch.ones(3))
     assert net.weight is weight
     assert isinstance(net.weight, torch.nn.Parameter)
+
+
+def test_trials_go_as_under_vmap_and_by_no_slow_way() -> None:
+    program = """
+import torch
+from torch.nn.functional import cross_entropy
+from armagnn.torch_private import over_trials
+x, y = torch.randn(50, 3, 6), torch.randint(0, 6, (50,))
+single = lambda params, scale: {"loss": cross_entropy(scale * params["x"], y), "same": y.sum()}
+ours = over_trials(single, 3, {"x": 1}, {"x": x}, torch.arange(3.0))
+truth = torch.func.vmap(single, in_dims=({"x": 1}, 0))({"x": x}, torch.arange(3.0))
+assert ours.keys() == truth.keys() and all(torch.equal(ours[name], truth[name]) for name in truth)
+"""
+    # torch makes some of its rules for vmap at the first vmap of a process, and warns where it goes on without them
+    subprocess.run([sys.executable, "-W", "error::UserWarning", "-c", program], check=True)

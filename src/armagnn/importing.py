@@ -31,7 +31,10 @@ def lazily(package: str, modules: Mapping[str, str]) -> None:
         setattr(module, name, value)  # found without this function the next time
         return value
 
-    vars(module).update(__getattr__=get, __dir__=lambda: sorted({*vars(module), *places}))
+    def names() -> list[str]:
+        return sorted({*vars(module), *places} - {"__getattr__", "__dir__"})
+
+    vars(module).update(__getattr__=get, __dir__=names)
 
 
 def after_import(name: str, action: Callable[[], object]) -> None:

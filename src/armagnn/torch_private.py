@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch._C import _functorch
 from torch._functorch.autograd_function import VmapInfo
 from torch._functorch.pyfunctorch import VmapInterpreter, retrieve_current_functorch_interpreter
-from torch._functorch.vmap import vmap_increment_nesting
+from torch._functorch.vmap import lazy_load_decompositions, vmap_increment_nesting  # type: ignore[attr-defined]
 from torch.autograd import forward_ad
 from torch.utils import _pytree
 
@@ -128,6 +128,7 @@ def over_trials(
         >>> over_trials(lambda params, x: params["a"] * x, 2, {"a": 1}, {"a": torch.ones(3, 2)}, torch.ones(2)).shape
         torch.Size([2, 3])
     """
+    lazy_load_decompositions()  # rules for vmap that torch makes of others: once
     with vmap_increment_nesting(count, "error") as level:
         own = {name: _functorch._add_batch_dim(param, axes[name], level) for name, param in params.items()}
         found = function(own, *(_functorch._add_batch_dim(each, 0, level) for each in others))

@@ -48,7 +48,7 @@ PER_CLASS: Final = 20
 VAL: Final = 500
 
 RESPLIT: Final = 420
-"""Purpose of the draw of a re-split; see :mod:`armagnn.random`."""
+"""Purpose of the draw of a re-split; see :mod:`armagnn.randomness`."""
 
 SETTING: Final = ("act", "last_k", "input_dropout", "hidden_dropout", "skip_dropout")
 """What tells the settings of a cell apart, as the store names it."""

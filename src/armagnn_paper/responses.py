@@ -31,7 +31,7 @@ from armagnn.nn import ARMAConv, GCNConv
 from armagnn.nn.layer_registry import LayerSequence
 from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.extremes import extremal_eigenvalues
-from armagnn.random import seeded
+from armagnn.randomness import seeded
 from armagnn.spectral import band_response, components, empirical_response, layer_response, spectrum, stack_outputs
 from armagnn.spectral.plot import new_figure, plot_components, plot_response, scatter_response
 

@@ -3,7 +3,8 @@
 Every method is tried with the same settings, drawn once for each dataset; the first is the paper's own. Each is trained
 from a few seeds. The setting with the highest mean validation accuracy (of equal ones, the lower validation loss) is
 chosen. Where a budget has finals, the best settings are trained from fresh seeds, which decide: the best of many noisy
-means is the luckiest as much as the best. No seed is one of the reported runs, and test data is never looked at.
+means is the luckiest as much as the best. No seed is one of the reported runs (but on mnist-self, as the page says),
+and test data is never looked at.
 """
 
 from __future__ import annotations

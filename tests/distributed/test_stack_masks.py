@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from armagnn.distributed import stack_masks
 from armagnn.distributed.stack_masks import CHUNK, PIECE, _keep_columns, drop_run, keep_columns
 from armagnn.kernels import reference
-from armagnn.random import DROPOUT, bits, keep_mask, threshold
+from armagnn.randomness import DROPOUT, bits, keep_mask, threshold
 
 
 @given(

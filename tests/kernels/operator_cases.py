@@ -12,7 +12,7 @@ from torch import Tensor
 
 from armagnn import kernels
 from armagnn.kernels import ACTIVATIONS
-from armagnn.random import keep_mask
+from armagnn.randomness import keep_mask
 from oracles import numbers, sparse
 
 Inputs = dict[str, Tensor]

@@ -184,7 +184,7 @@ def test_the_first_step_in_one_pass(
     dtype: torch.dtype, rows: int, fin: int, group: int, stacks: int, p: float, act: str
 ) -> None:
     from armagnn.kernels import gpu
-    from armagnn.random import keep_mask
+    from armagnn.randomness import keep_mask
 
     def draw(*shape: int) -> Tensor:
         return (torch.randn(shape) / 4).to(DEVICE, dtype)
@@ -337,7 +337,7 @@ def test_the_layer_of_trials_is_the_layers_of_the_trials(sparse: bool) -> None:
     """Also as a recorded graph, which no wait for the device may interrupt."""
     from armagnn import CSR, GraphOperator
     from armagnn.nn import ARMAConv
-    from armagnn.random import source
+    from armagnn.randomness import source
 
     op = GraphOperator.from_edge_index(torch.randint(0, 50, (2, 300)), 50, dtype=torch.float64).to(DEVICE)
     conv = ARMAConv(6, 5, 2, 2).double().to(DEVICE)

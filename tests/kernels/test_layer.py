@@ -12,7 +12,7 @@ from torch.func import functional_call, vmap
 from armagnn import GraphOperator
 from armagnn.kernels import cpu, layer_products, reference
 from armagnn.nn import ARMAConv
-from armagnn.random import source
+from armagnn.randomness import source
 from kernels.late import late_step
 
 

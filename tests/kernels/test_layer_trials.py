@@ -15,7 +15,7 @@ from armagnn.kernels import layer as fused
 from armagnn.kernels.cpu.stack_by_stack import ROWS
 from armagnn.nn import ARMAConv
 from armagnn.nn import arma_conv as module
-from armagnn.random import source
+from armagnn.randomness import source
 from nn import trials_oracle
 from nn.arma_oracle import random_graph
 from nn.trials_oracle import FUSED, KINDS, NODES, TRIALS, Problem, calls, check, numbers, operator

@@ -16,7 +16,7 @@ from armagnn import CSR, GraphOperator, kernels
 from armagnn.errors import ArmagnnError, DTypeError, GraphError, ParameterError
 from armagnn.nn import ARMAConv, AvgPool, CayleyConv, GraclusPool, NonExpansive, SumPool, make_conv
 from armagnn.nn.conv import Zero, drop
-from armagnn.random import draw_seed, source
+from armagnn.randomness import draw_seed, source
 
 REPEATED = ["gcn", "gat", "sage", "gin", "mlp"]
 LAYERS = ["arma", "rational", "chebyshev", "cayley", *REPEATED]

@@ -20,7 +20,7 @@ from armagnn.errors import (
     UnsupportedError,
 )
 from armagnn.nn import ARMAConv
-from armagnn.random import draw_seed
+from armagnn.randomness import draw_seed
 from armagnn.solvers import FixedPoint
 from nn.fixed_point_oracle import ACTS, make, problem
 from oracles import Graph, assert_near, numbers, random_graph

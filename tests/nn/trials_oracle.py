@@ -13,7 +13,7 @@ from torch import Tensor
 from armagnn import CSR, GraphOperator
 from armagnn.kernels import layer as fused
 from armagnn.nn import ARMAConv
-from armagnn.random import source
+from armagnn.randomness import source
 from nn.arma_oracle import random_graph
 
 TRIALS, NODES = 3, 9

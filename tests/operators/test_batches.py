@@ -22,7 +22,7 @@ from armagnn.nn import ARMAConv
 from armagnn.operators import GraphBatch, GraphBatches, GraphOperator, batches_of
 from armagnn.operators.batches import SHUFFLE
 from armagnn.operators.building import KINDS
-from armagnn.random import bits
+from armagnn.randomness import bits
 from oracles import Graph, assert_near, numbers
 from strategies import graphs, undirected
 

@@ -13,7 +13,7 @@ from armagnn.errors import ArmagnnError, ParameterError
 from armagnn.nn import ARMAConv
 from armagnn.nn.pooling import AvgPool
 from armagnn.operators import GraphBatches, GraphOperator
-from armagnn.random import source
+from armagnn.randomness import source
 from oracles import assert_near, numbers
 
 EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])

@@ -16,7 +16,7 @@ from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.nn import ARMAConv
 from armagnn.nn.layer_registry import LayerSequence
 from armagnn.operators.batches import batches_of
-from armagnn.random import source
+from armagnn.randomness import source
 from armagnn.tasks import GraphNet, GraphTask
 from tasks.graph_setup import F64, FOLD, OPTIONS, make_net, make_task
 

@@ -15,7 +15,7 @@ from armagnn.data import GraphsDataset, folds, load_graphs
 from armagnn.errors import ParameterError
 from armagnn.nn.layer_registry import PEERS
 from armagnn.operators.batches import GraphBatches, batches_of
-from armagnn.random import keys, seeded, source
+from armagnn.randomness import keys, seeded, source
 from armagnn.tasks import GraphTask
 from armagnn.tasks.graph_task import _spectra
 from armagnn.training import Setting, Trials

@@ -15,7 +15,7 @@ from armagnn import kernels, processors
 from armagnn.data.signals import SignalsDataset
 from armagnn.errors import ParameterError, ShapeError
 from armagnn.operators import GraphOperator, batches_of, coarsen, knn_graph
-from armagnn.random import source
+from armagnn.randomness import source
 from armagnn.tasks.signal_task import SignalNet, SignalTask, pooled_nodes
 from armagnn.training.checkpoint import Checkpoint
 from armagnn.training.outcome import Setting

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from armagnn.data import NodeDataset
 from armagnn.errors import ParameterError, UnknownNameError
 from armagnn.operators import CSR
-from armagnn.random import keys, source
+from armagnn.randomness import keys, source
 from armagnn.tasks import NodeNet, NodeTask
 from armagnn.tasks.contract import weights_of
 from armagnn.training import NodesConfig, Run, train

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from armagnn import CSR
 from armagnn.data import NodeDataset
-from armagnn.random import keys, seeded, source
+from armagnn.randomness import keys, seeded, source
 from armagnn.tasks import NodeNet, NodeTask
 from armagnn.tasks.node_task import accuracy, cross_entropy
 from armagnn.training import Outcome, Setting, Trials

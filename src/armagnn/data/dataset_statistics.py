@@ -181,7 +181,7 @@ SAMPLES: Final = 1024
 """Sources of the searches where a graph is too large for all."""
 SAMPLE_SEED: Final = 0
 SOURCES: Final = 101
-"""Purpose of the draw of the sources; see :mod:`armagnn.random`."""
+"""Purpose of the draw of the sources; see :mod:`armagnn.randomness`."""
 MOST_WORK: Final = 10**8  # words touched per level of the search: a few seconds on one core
 WORDS: Final = 4  # 64 x 4 sources at a time keep a search within the caches
 

@@ -22,13 +22,13 @@ from armagnn.data.arrays import NO_LABEL, integers, on_device, read_arrays
 from armagnn.data.graphs import GraphsDataset
 from armagnn.errors import DataError, ParameterError
 from armagnn.files import read_file
-from armagnn.random import bits
+from armagnn.randomness import bits
 
 FOLDS: Final = 10
 SEED: Final = 0
 """Seed of the folds in the package."""
 TESTS: Final = 120
-"""Purpose of the draw of the folds; see :mod:`armagnn.random`."""
+"""Purpose of the draw of the folds; see :mod:`armagnn.randomness`."""
 VALIDATION: Final = 121
 """Purpose of the draw of fold k's graphs for validation, which is step k."""
 FOLDER: Final = "fold_files"
@@ -164,7 +164,7 @@ def parse_folds(content: bytes, dataset: GraphsDataset, source: str) -> list[Fol
 
 
 SPLIT: Final = 100
-"""Purpose of the draws here; see :mod:`armagnn.random`."""
+"""Purpose of the draws here; see :mod:`armagnn.randomness`."""
 
 
 def shuffled(seed: int, purpose: int, count: int, *, step: int = 0) -> Tensor:

@@ -1,7 +1,7 @@
 """The dropout masks of some of the stacks: those columns of the masks that one process would draw for all stacks.
 
 A layer numbers the entries of X V, shape (N * batch, K * F_out), row by row, and an entry's number decides whether it
-is dropped (`armagnn.random`). A rank that holds a few of the stacks draws the numbers of these stacks only.
+is dropped (`armagnn.randomness`). A rank that holds a few of the stacks draws the numbers of these stacks only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from armagnn.random import DROPOUT, MASK, philox, threshold
+from armagnn.randomness import DROPOUT, MASK, philox, threshold
 
 HAS_NUMBA: Final = importlib.util.find_spec("numba") is not None
 if HAS_NUMBA:
@@ -44,7 +44,7 @@ def keep_columns(
 
     Example:
         >>> import torch
-        >>> from armagnn.random import keep_mask
+        >>> from armagnn.randomness import keep_mask
         >>> seed = torch.tensor([7])
         >>> some, all_columns = keep_columns(seed, 0.5, 0, (3, 8), slice(2, 6)), keep_mask(seed, 0.5, 0, (3, 8))
         >>> torch.equal(some, all_columns[:, 2:6])

@@ -21,7 +21,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from armagnn.kernels import gpu_aggregation, gpu_blocks, gpu_dense, reference
 from armagnn.kernels.gpu_dense import ACTIVATIONS, activated, keep, keep_fours, limit_of
 from armagnn.kernels.reference import LONG, Segments, cut_long_rows
-from armagnn.random import DROPOUT, threshold
+from armagnn.randomness import DROPOUT, threshold
 
 sort_coo, transpose = reference.sort_coo, reference.transpose  # integer sorts: torch's are as good as any
 affine, finish, stack_matmul = reference.affine, reference.finish, reference.stack_matmul

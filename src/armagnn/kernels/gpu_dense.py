@@ -21,7 +21,7 @@ from torch import Tensor
 
 from armagnn.kernels import reference
 from armagnn.kernels.reference import BETA1, BETA2, EPSILON
-from armagnn.random import DROPOUT, threshold
+from armagnn.randomness import DROPOUT, threshold
 
 ACTIVATIONS: Final = {"none": 0, "relu": 1, "leaky_relu": 2, "elu": 3, "tanh": 4, "sigmoid": 5}
 """How the kernels name an activation."""
@@ -41,7 +41,7 @@ COLUMNS: Final = 1 << 15
 
 @triton.jit
 def keep(index, seed, step, limit, PURPOSE: tl.constexpr):
-    """Return which entries dropout keeps; `armagnn.random` says how they are drawn."""
+    """Return which entries dropout keeps; `armagnn.randomness` says how they are drawn."""
     block = index >> 2
     lo, hi = (block & 0xFFFFFFFF).to(tl.uint32), (block >> 32).to(tl.uint32)
     zero = lo * 0
@@ -65,7 +65,7 @@ def keep_fours(block, seed, step, limit, PURPOSE: tl.constexpr):
 
 @triton.jit
 def limit_of(p):
-    """Return the limit of a drop rate in float64, for `keep`: what `armagnn.random.thresholds` returns."""
+    """Return the limit of a drop rate in float64, for `keep`: what `armagnn.randomness.thresholds` returns."""
     # to the nearest integer, the even one of two: what follows the point does not fit behind 2^52
     limit = ((p * 4294967296.0 + 4503599627370496.0) - 4503599627370496.0).to(tl.int64)
     return limit - (limit >> 32)  # at most 2^32 - 1

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
-from armagnn.random import DROPOUT, bits, keep_mask, thresholds
+from armagnn.randomness import DROPOUT, bits, keep_mask, thresholds
 
 ALIKE: Final = 6
 """Blocks of one size that are worth being brought together."""

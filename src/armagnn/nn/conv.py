@@ -19,7 +19,7 @@ from armagnn.operators import CSR, GraphOperator
 from armagnn.operators.building import Kind
 from armagnn.operators.csr import fold
 from armagnn.operators.kept import remembered
-from armagnn.random import draw_seed, pass_seed
+from armagnn.randomness import draw_seed, pass_seed
 from armagnn.torch_private import lasting, needs_gradient
 
 Features = TypeVar("Features", Tensor, CSR, Tensor | CSR)

@@ -17,14 +17,14 @@ from armagnn.errors import DeviceError, DTypeError, GraphError, ParameterError, 
 from armagnn.kernels.blocks import Blocks, Slicer, Taken
 from armagnn.operators.graph import GraphOperator
 from armagnn.operators.spectra import BlockSpectrum, GraphSpectra
-from armagnn.random import MASK, philox
+from armagnn.randomness import MASK, philox
 from armagnn.torch_private import learned, normal_mode
 
 MOST: Final = 2**36
 """Stored entries of a batch; more are a slip."""
 
 SHUFFLE: Final = 200
-"""Purpose of the numbers that shuffle the graphs of an epoch; see `armagnn.random`."""
+"""Purpose of the numbers that shuffle the graphs of an epoch; see `armagnn.randomness`."""
 
 
 @checked
@@ -263,7 +263,7 @@ class GraphBatches:
 def batches_of(ids: Tensor, size: int, seed: int, epoch: int) -> tuple[Tensor, ...]:
     """Return ``ids`` (shape (G)) shuffled and cut into batches of ``size``; the last one may be smaller.
 
-    The order is a function of the seed, the epoch and G alone (the counter-based generator of `armagnn.random`,
+    The order is a function of the seed, the epoch and G alone (the counter-based generator of `armagnn.randomness`,
     a stable sort of 62 bits), so it is the same on every device, after a resume, and for all trials that share it.
 
     Example:

@@ -14,7 +14,7 @@ from armagnn.errors import ParameterError, shown
 from armagnn.nn import ARMAConv
 from armagnn.nn.conv import check_rate
 from armagnn.nn.layer_registry import LayerSequence
-from armagnn.random import seeded
+from armagnn.randomness import seeded
 
 Predict = Callable[..., Tensor]
 Room = tuple[int, ...]

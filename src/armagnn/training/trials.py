@@ -25,7 +25,7 @@ from armagnn.errors import ParameterError, RunError, shown
 from armagnn.kernels import backend
 from armagnn.nn.conv import Zero
 from armagnn.processors import Threads, surroundings
-from armagnn.random import keys, source
+from armagnn.randomness import keys, source
 from armagnn.tasks.contract import Room, Task, drawn, weights_of
 from armagnn.torch_private import Slots, over_trials
 from armagnn.training.cuda_graphs import EAGER, Recorder, make_current

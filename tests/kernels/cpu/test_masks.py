@@ -9,7 +9,7 @@ import torch
 from armagnn.kernels import cpu, reference
 from armagnn.kernels.cpu.compile import MIN_PRODUCTS
 from armagnn.kernels.cpu.masks import limits
-from armagnn.random import thresholds
+from armagnn.randomness import thresholds
 from kernels.checks import P, dtypes
 from oracles import numbers
 

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from armagnn import GraphOperator
 from armagnn.nn import ARMAConv
-from armagnn.random import source
+from armagnn.randomness import source
 from nn.arma_oracle import arma, random_graph
 from oracles import Graph
 from strategies import graphs

@@ -21,10 +21,10 @@ from scipy.spatial import cKDTree
 from armagnn.checks import flag, integer
 from armagnn.data.arrays import Arrays
 from armagnn.data.splits import check_seed
-from armagnn.random import bits
+from armagnn.randomness import bits
 
 BENCH: Final = 110
-"""Purpose of the draws here; see :mod:`armagnn.random`."""
+"""Purpose of the draws here; see :mod:`armagnn.randomness`."""
 PLACES: Final = ((4.0, 0.0), (2.0, -2.0), (0.0, 0.0))
 ARRANGEMENTS: Final = ((0, 2, 1), (1, 0, 2), (2, 1, 0))
 """For each class: the places of moons, quantiles and blob."""

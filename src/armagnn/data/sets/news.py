@@ -29,7 +29,7 @@ from armagnn.data.signals import SignalsDataset
 from armagnn.errors import DataError
 from armagnn.files import sha256_of
 from armagnn.operators import knn_graph
-from armagnn.random import bits
+from armagnn.randomness import bits
 
 WORDS: Final = 10_000
 EMBEDDING: Final = 200
@@ -46,7 +46,7 @@ RARE: Final = 5
 VALIDATION: Final = 10
 """One in this number of training documents is for validation."""
 HELD_OUT: Final = 310
-"""Purpose of the draw of the documents for validation; see `armagnn.random`."""
+"""Purpose of the draw of the documents for validation; see `armagnn.randomness`."""
 
 PREPARED: Final = ("counts_indptr", "counts_indices", "counts_data", "y", "test", "words", "table", "edge_index")
 AXES: Final[Axes] = {

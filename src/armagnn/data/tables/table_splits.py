@@ -18,7 +18,7 @@ from armagnn.data.tables.node_targets import NodeTarget
 from armagnn.errors import DataError, ParameterError, shown
 
 PURPOSE: Final = 123
-"""Of the draw of a split; see :mod:`armagnn.random`."""
+"""Of the draw of a split; see :mod:`armagnn.randomness`."""
 
 NAMES: Final = {
     "train": "train", "training": "train", "tr": "train",

@@ -1,11 +1,11 @@
 """What the kernels for the processor share: numba's compiler, tensors as arrays, and when a second thread pays.
 
-Machine code is kept in one folder for each content of ``kernels/`` and ``random.py``, each processor, each compiler.
+Machine code is kept in one folder for each content of ``kernels/`` and ``randomness.py``, processor and compiler.
 
 numba stamps the code of a function with the content of the file that holds the function. A kernel calls functions of
 other files, whose code becomes part of the kernel, and numba does not see a change there. So the name of the folder
-is a digest of all that the code depends on: every source file of this room, ``random.py`` (whose constants are in the
-code), the versions of the compilers, and the processor. The file of the function itself may lie elsewhere
+is a digest of all that the code depends on: every source file of this room, ``randomness.py`` (whose constants are in
+the code), the versions of the compilers, and the processor. The file of the function itself may lie elsewhere
 (`distributed`); numba sees to that one.
 
 The folder lies in numba's usual places, ``$NUMBA_CACHE_DIR``, else ``kernels/__pycache__``, else the user's cache
@@ -203,7 +203,7 @@ def digest_of(folder: Path, *others: Path) -> str | None:
 
 # Read as the kernels are imported, not when the first of them is compiled: a file that is edited in a running process
 # must not lend its name to the code of before.
-SOURCES: Final = digest_of(Path(__file__).parents[1], Path(__file__).parents[2] / "random.py")
+SOURCES: Final = digest_of(Path(__file__).parents[1], Path(__file__).parents[2] / "randomness.py")
 
 
 def folder_key(sources: str) -> str:

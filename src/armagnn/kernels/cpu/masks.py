@@ -14,7 +14,7 @@ from torch import Tensor
 from armagnn.kernels.cpu import threads
 from armagnn.kernels.cpu.compile import MIN_PRODUCTS, Array, Routine, accumulator, compiled, inner, to_numpy, vector
 from armagnn.kernels.cpu.threads import Chunk, begin
-from armagnn.random import DROPOUT, MASK, MULTIPLIERS, ROUNDS, WEYL, threshold, thresholds
+from armagnn.randomness import DROPOUT, MASK, MULTIPLIERS, ROUNDS, WEYL, threshold, thresholds
 
 
 @inner(inline="always")

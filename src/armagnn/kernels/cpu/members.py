@@ -15,7 +15,7 @@ from armagnn.kernels.cpu.dense import MULTIPLY
 from armagnn.kernels.cpu.masks import DROP_ROWS
 from armagnn.kernels.cpu.sparse import PRODUCT, column_blocks, gcs
 from armagnn.kernels.cpu.stack_by_stack import Graph, Layers, backward_members, forward_members
-from armagnn.random import MASK, thresholds
+from armagnn.randomness import MASK, thresholds
 
 FEWEST = 4
 """Minimum number of trials (or of stacks, for fewer trials) worth distributing over threads. A constant, not the thread

@@ -25,7 +25,7 @@ from armagnn.kernels.cpu.masks import DROP_PIECE, drop_piece, limits
 from armagnn.kernels.cpu.members import SLOPES
 from armagnn.kernels.cpu.sparse import PRODUCT, column_blocks, keep_nonzeros, product_rows
 from armagnn.kernels.cpu.threads import Chunk, begin
-from armagnn.random import DROPOUT
+from armagnn.randomness import DROPOUT
 
 ACTIVATIONS: Final = ("none", "relu", "leaky_relu", "elu")
 """Those that this applies."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from armagnn.errors import ParameterError
-from armagnn.random import (
+from armagnn.randomness import (
     DROPOUT,
     KEYS,
     MASK,

@@ -44,7 +44,7 @@ SPINS: Final = "1000"
 """Rounds of waiting before a thread sleeps, some ten microseconds: libgomp's own number for too many threads."""
 
 OLD: Final = 100
-"""Collections of middle-aged objects from which on Python may go through the old ones; its own choice is 10."""
+"""Collections of middle-aged objects from which on Python may go through the old ones; its own number is 10."""
 
 
 def allowed() -> int:
@@ -132,8 +132,8 @@ def to_set(environment: Mapping[str, str], allowed: int, quota: float) -> dict[s
 def prepare() -> None:
     """Set them for this process and those it starts, unless torch is there: then it is too late.
 
-    And let Python look for garbage among old objects a tenth as often. There are half a million of them, of torch and
-    numba: the first training on a machine, which compiles, went through them ten times, for 1.5 of its 10 seconds.
+    And let this process look for garbage among old objects a tenth as often. There are half a million of them, of torch
+    and numba: the first training on a machine, which compiles, went through them ten times, for 1.5 of its 10 seconds.
     Young objects are looked at as often as ever, so what a step leaves behind goes soon.
 
     For programs, such as the console script; a library leaves the environment and the interpreter alone.

@@ -356,12 +356,12 @@ class LayerRun:
         """
         out = below if consume else torch.empty_like(below)
         count = min(max(1, COLUMNS // self.settings.width), below.shape[1])
-        # one buffer for all: an allocator may keep what is freed, and not have it fit again
+        # One buffer for all: an allocator may keep what is freed, and not have it fit again.
         buffer = torch.empty(self.rows * count * self.settings.width, dtype=pre.dtype, device=pre.device)
         rowptr, col, value = self.op[3:6]
         for k in range(0, below.shape[1], count):
             some, shape = slice(k, k + count), below[:, k : k + count].shape
-            wide = pre[:, some].reshape(self.nodes, -1)  # a copy only for signals
+            wide = pre[:, some].reshape(self.nodes, -1)  # a copy for signals, and where it is small
             place = buffer[: shape.numel()].view(wide.shape)
             down = self.kernels.gcs(rowptr, col, value, wide, None, None, "none", 0.0, target=place).view(shape)
             self._through_weights(down, below[:, some], w[some], w_grad[some], out[:, some])

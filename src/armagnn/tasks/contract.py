@@ -130,6 +130,25 @@ def ask(predict: Callable[..., Any], *inputs: Any) -> Tensor:
     return found
 
 
+def of_one(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a task's loss or metrics of one trial, of which all numbers must be tensors.
+
+    Example:
+        >>> of_one(lambda: {"loss": 0.5})()
+        Traceback (most recent call last):
+        armagnn.errors.ParameterError: loss and metrics of a task must be tensors, got 0.5.
+    """
+
+    def checked(*given: Any) -> Any:
+        found = function(*given)
+        for each in found.values() if isinstance(found, dict) else (found,):
+            if not isinstance(each, Tensor):
+                raise ParameterError(f"loss and metrics of a task must be tensors, got {shown(each)}.")
+        return found
+
+    return checked
+
+
 def check_step(step: Tensor, steps: int) -> Tensor:
     """Return the number of a step of an epoch, (1,) int64; its value is looked at where nobody waits for it.
 

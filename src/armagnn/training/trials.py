@@ -1,6 +1,6 @@
 """Trials are an axis: R trainings of one network on the same data, as one training.
 
-Parameters have one more axis, of length R; ``torch.func.vmap`` carries it through the network, where the kernels fold
+Parameters have one more axis, of length R; torch's vmap carries it through the network, where the kernels fold
 it into the feature axis of one product, or take the trials one by one. Each trial has its own initial weights, masks,
 learning rate, L2 weight, drop rates and early stopping, and gives what it would give alone: initial weights and the
 seeds of its masks are functions of its seed, and nothing mixes the trials but the order in which a sum is taken.
@@ -26,7 +26,7 @@ from armagnn.kernels import backend
 from armagnn.nn.conv import Zero
 from armagnn.processors import Threads, surroundings
 from armagnn.randomness import keys, source
-from armagnn.tasks.contract import Room, Task, drawn, weights_of
+from armagnn.tasks.contract import Room, Task, drawn, of_one, weights_of
 from armagnn.torch_private import Slots, over_trials
 from armagnn.training.cuda_graphs import EAGER, Recorder, make_current
 from armagnn.training.outcome import ALL_RULES, Keeper, Outcome, Setting, check_state, check_stopping
@@ -189,6 +189,7 @@ class Trials:
     def _mapped(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Apply a function of one trial to all; the results have the trials as their first axis."""
         params, *others = arguments
+        function = of_one(function)
         if len(self.settings) > 1:
             return over_trials(function, len(self.settings), self.axes, params, *others)
         alone = {name: param.squeeze(self.axes[name]) for name, param in params.items()}

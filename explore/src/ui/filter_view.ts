@@ -108,11 +108,11 @@ export class FilterView {
     return h(
       "div",
       { class: "card" },
-      h("figcaption", {}, h("h3", {}, "How near")),
+      h("figcaption", {}, h("h3", {}, "Errors")),
       h(
         "table",
         {},
-        h("caption", {}, "Errors on 2,000 frequencies"),
+        h("caption", {}, "Of the response, on 2,000 frequencies"),
         h("thead", {}, h("tr", {}, h("td"), h("th", { scope: "col" }, "RMS error"), h("th", { scope: "col" }, "largest"))),
         this.body,
       ),

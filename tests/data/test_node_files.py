@@ -27,32 +27,18 @@ from armagnn.tasks import NodeNet, NodeTask
 from data.tiny import multilabel_arrays, node_arrays
 
 
-def tiny_arrays() -> Arrays:
-    return {
-        "x_indptr": np.array([0, 2, 3, 3, 5, 6, 7], dtype=np.int32),
-        "x_indices": np.array([0, 3, 1, 0, 2, 3, 2], dtype=np.int16),
-        "x_data": np.array([1.0, 3.0, 2.0, -1.0, 4.0, 1.0, 0.5], dtype=np.float32),
-        "x_shape": np.array([6, 4], dtype=np.int32),
-        "edge_index": np.array([[0, 1, 1, 2, 4, 5], [1, 0, 2, 1, 5, 4]], dtype=np.int32),
-        "y": np.array([0, 1, 2, -1, 1, 0], dtype=np.int8),
-        "train_idx": np.array([0, 1], dtype=np.int32),
-        "val_idx": np.array([2], dtype=np.int32),
-        "test_idx": np.array([4, 5], dtype=np.int32),
-    }
-
-
 def pack(arrays: Arrays) -> bytes:
     file = io.BytesIO()
     np.savez_compressed(file, **arrays)
     return file.getvalue()
 
 
-TINY = pack(tiny_arrays())
+TINY = pack(node_arrays())
 
 
 @pytest.fixture
 def arrays() -> Arrays:
-    return tiny_arrays()
+    return node_arrays()
 
 
 def parse(content: bytes) -> NodeDataset:
@@ -256,7 +242,7 @@ def test_no_truncation_of_an_unknown_file_passes(length: int) -> None:
     value=st.integers(-(2**63), 2**63 - 1),
 )
 def test_any_number_in_any_place_is_data_or_a_data_error(name: str, position: int, value: int) -> None:
-    arrays = {key: array.astype(np.int64) if array.dtype.kind == "i" else array for key, array in tiny_arrays().items()}
+    arrays = {key: array.astype(np.int64) if array.dtype.kind == "i" else array for key, array in node_arrays().items()}
     arrays[name].flat[position % arrays[name].size] = value
     try:
         data = parse(pack(arrays))

@@ -70,7 +70,7 @@ class _Product(torch.autograd.Function):
 
 
 def split(x: Tensor, dim: int, parts: int, each: int = -1) -> Tensor:
-    """Return x with an axis as two: so many parts, with so many places each, which are found unless there are none."""
+    """Return x with one axis split into ``(parts, each)``; torch finds an ``each`` of -1, unless there are no parts."""
     return x.unflatten(dim, (parts, each))  # type: ignore[no-any-return,no-untyped-call]
 
 

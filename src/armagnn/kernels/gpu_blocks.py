@@ -170,7 +170,7 @@ def _take_kernel(
     starts, out_rowptr, out_col, out_value, t_out_rowptr, t_out_col, out_perm, origin, block,
     stride, count, rows, nonzeros, TRANSPOSED: tl.constexpr, LANES: tl.constexpr, SIZE: tl.constexpr,
 ):  # fmt: skip
-    # Every program finds out anew where the blocks start. The last one, behind those that are taken, is the padding.
+    # Every program adds up the sizes of the blocks itself to find where its own starts. The last block is the padding.
     lanes = tl.arange(0, LANES)
     taken = lanes < count
     chosen = tl.load(ids + lanes, mask=taken, other=0)

@@ -14,7 +14,7 @@ with 0 for ``slope * z`` if the slope is 0. ``a`` may be transposed or a part of
 the others lie side by side. A ``start`` of one row is that of all rows. Long sums are taken in pieces: see `gather`.
 
 A tile of the output is held in registers over the whole sum, as a BLAS does. But a BLAS also copies its factors and
-starts threads of its own: worth it for larger matrices, and nothing to call from within a thread.
+starts threads of its own, which pays for larger matrices only, and must not happen within a thread of ours.
 
 Products of many such matrices, :math:`H_k W_k` and :math:`X_k^\top G_k`, are one call for all k, which lie side by side
 in every row, as the layers of many trials have them. torch's batched product copies such matrices, and starts over for
@@ -50,7 +50,7 @@ ELU_GATED: Final = 4
 VECTOR: Final = 64
 """Bytes of a vector: one register of AVX-512, two of AVX2, four of NEON."""
 
-_MANY: Final = bool(binding.get_host_cpu_features().get("avx512f"))  # 32 registers of so many bytes
+_MANY: Final = bool(binding.get_host_cpu_features().get("avx512f"))  # such processors have 32 vector registers
 WIDE: Final = 2 * VECTOR if _MANY else VECTOR
 """Bytes of a row of a tile."""
 
